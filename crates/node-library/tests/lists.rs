@@ -191,6 +191,14 @@ fn merge() {
         json!([{"of": "a"}]),
         json!([{"left": "a", "right": {"of": "a"}}, {"left": "b", "right": null}]),
     );
+    let wide = json!(vec![json!({"id": 1, "text": "x".repeat(1 << 20)}); 9]);
+    check_failure(
+        "Merge",
+        json!({"mode": "join", "key": "item.id"}),
+        json!({"left": wide, "right": wide}),
+        "items",
+        "the join has more than 64 MiB; take a key that repeats less",
+    );
     check_refused("Merge", json!({"mode": "join"}), "with `join` this setting is required");
     check_refused("Merge", json!({"mode": "jion"}), "did you mean `join`?");
 }

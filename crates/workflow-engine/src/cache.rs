@@ -168,7 +168,8 @@ impl Drop for Lead {
 }
 
 /// About how many bytes a value holds.
-pub(crate) fn size(value: &Value) -> usize {
+#[must_use]
+pub fn size(value: &Value) -> usize {
     let own = size_of::<Value>();
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => own,

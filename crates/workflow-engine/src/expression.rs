@@ -66,6 +66,16 @@ impl Scope {
     }
 }
 
+/// A value in the form that expressions take. Clones share its parts.
+#[derive(Debug, Clone)]
+pub struct ConvertedValue(CelValue);
+
+impl From<&Value> for ConvertedValue {
+    fn from(value: &Value) -> Self {
+        Self(to_cel(value))
+    }
+}
+
 /// A compiled expression.
 ///
 /// ```
@@ -139,7 +149,18 @@ impl Expression {
     /// [`ExpressionError::Evaluation`]: types that do not fit, a key or name that is not there, a division by zero, a
     /// budget that is exceeded.
     pub fn evaluate(&self, lookup: impl Fn(&str) -> Option<Value>) -> Result<Value, ExpressionError> {
-        let value = self.run(|name| lookup(name).map(|value| to_cel(&value)))?;
+        self.evaluate_converted(|name| lookup(name).as_ref().map(ConvertedValue::from))
+    }
+
+    /// Its value, of values that were converted before: those that many evaluations share.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate).
+    pub fn evaluate_converted(
+        &self,
+        lookup: impl Fn(&str) -> Option<ConvertedValue>,
+    ) -> Result<Value, ExpressionError> {
+        let value = self.run(|name| lookup(name).map(|value| value.0))?;
         value.json().map_err(|_| self.failed("its value is not JSON"))
     }
 

@@ -28,10 +28,10 @@ mod run;
 mod stream;
 
 pub use agent_types::{Problem, Services};
-pub use cache::Cache;
+pub use cache::{Cache, size as value_size};
 pub use context::NodeContext;
 pub use error::{NodeError, PlanError, RunError};
-pub use expression::{Expression, ExpressionError, Scope};
+pub use expression::{ConvertedValue, Expression, ExpressionError, Scope};
 pub use inputs::Inputs;
 pub use node::{Node, NodeCatalog};
 pub use outputs::{Outputs, StopScope};

@@ -1,8 +1,10 @@
 //! A folder of files that nodes may read and write.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 /// Largest file that is written, in bytes, what stood there before included.
 const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
@@ -118,6 +120,9 @@ impl FilesFolder {
     /// A path that leaves the folder, a file that exists where it must not, too many bytes.
     pub fn write(&self, path: &str, content: &[u8], mode: WriteMode) -> Result<u64, FileError> {
         let file = self.place(path)?;
+        let turn = turn_of(&file);
+        // A write that failed left the file whole.
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let io = |source| failed(path, source);
         let too_large = || FileError::TooLarge { path: path.to_owned(), limit: MAX_WRITTEN };
         let before = match mode {
@@ -136,6 +141,9 @@ impl FilesFolder {
         fs::create_dir_all(folder).map_err(io)?;
         let mut written = temporary(folder).map_err(io)?;
         written.write_all(&before).and_then(|()| written.write_all(content)).map_err(io)?;
+        if let Some(before) = fs::metadata(&file).ok().filter(fs::Metadata::is_file) {
+            written.as_file().set_permissions(before.permissions()).map_err(io)?;
+        }
         written.as_file().sync_all().map_err(io)?;
         let kept =
             if mode == WriteMode::Create { written.persist_noclobber(&file) } else { written.persist(&file) };
@@ -164,6 +172,20 @@ impl FilesFolder {
         }
         Ok(place)
     }
+}
+
+/// The turn of writing a file: one write of it at a time in this process, so that none is lost between reading and replacing.
+fn turn_of(file: &Path) -> Arc<Mutex<()>> {
+    static TURNS: LazyLock<Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>> = LazyLock::new(Mutex::default);
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(turn) = turns.get(&file).and_then(Weak::upgrade) {
+        return turn;
+    }
+    turns.retain(|_, turn| turn.strong_count() > 0);
+    let turn = Arc::default();
+    turns.insert(file, Arc::downgrade(&turn));
+    turn
 }
 
 fn refuse_link(path: &str, place: &Path) -> Result<(), FileError> {
@@ -260,5 +282,39 @@ mod tests {
         let left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["a"]);
+    }
+
+    #[test]
+    fn appends_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let files = FilesFolder::new(folder.path());
+                scope.spawn(move || {
+                    for _ in 0..10 {
+                        files.write("log", b"line\n", WriteMode::Append).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_to_string(folder.path().join("log")).unwrap(), "line\n".repeat(80));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let files = FilesFolder::new(folder.path());
+        files.write("a", b"1", WriteMode::Create).unwrap();
+        let mode = || fs::metadata(folder.path().join("a")).unwrap().permissions().mode() & 0o777;
+        for wanted in [0o600, 0o755] {
+            fs::set_permissions(folder.path().join("a"), PermissionsExt::from_mode(wanted)).unwrap();
+            for how in [WriteMode::Append, WriteMode::Overwrite] {
+                files.write("a", b"2", how).unwrap();
+                assert_eq!(mode(), wanted, "{how:?}");
+            }
+        }
     }
 }

@@ -1,24 +1,20 @@
 //! Expressions over the items of a list, and what the nodes of lists share.
 
-use std::task::Poll;
-
 use agent_types::{EventBody, NodeErrorKind, canonical_json};
 use async_trait::async_trait;
-use futures::future::{BoxFuture, poll_fn};
 use serde_json::{Map, Value};
-use workflow_engine::{Expression, Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem, Scope};
+use workflow_engine::{
+    ConvertedValue, Expression, Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem, Scope,
+};
 use workflow_model::{ConfigDefinition, DataFlowType, NodeDefinition, SlotDefinition};
 
 use crate::define::{Prepare, any, list, setting, text_setting};
 use crate::math::as_number;
 
-/// Items that are worked on before others get the thread.
-const STRETCH: usize = 256;
-
 /// Computation over lists.
-pub(super) type Work = for<'n> fn(&'n NodeContext, &'n Inputs) -> BoxFuture<'n, Result<Outputs, NodeError>>;
+pub(super) type Work = fn(&NodeContext, &Inputs) -> Result<Outputs, NodeError>;
 
-/// A node over lists. It lets other work run between stretches of items.
+/// A node over lists. It holds a thread: an evaluation cannot be interrupted, and a list may have many items.
 pub(super) struct Listed {
     pub(super) definition: NodeDefinition,
     pub(super) prepare: Prepare,
@@ -36,7 +32,7 @@ impl Node for Listed {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        (self.work)(&ctx, &inputs).await
+        (self.work)(&ctx, &inputs)
     }
 }
 
@@ -47,7 +43,7 @@ pub(super) fn of_list(node_type: &str, description: &str) -> NodeDefinition {
 
 /// The same with another value for its expressions.
 pub(super) fn with_other(definition: NodeDefinition) -> NodeDefinition {
-    definition.input("with", other()).pure()
+    definition.input("with", other()).pure().blocking()
 }
 
 fn other() -> SlotDefinition {
@@ -90,16 +86,22 @@ pub(super) fn items<'i>(inputs: &'i Inputs, slot: &str) -> Result<&'i [Value], N
 }
 
 /// The value of an expression for each item; `None` where the item does not have the member that it names.
-pub(super) async fn values(
+pub(super) fn values(
     ctx: &NodeContext,
     inputs: &Inputs,
     items: &[Value],
     expression: &Expression,
 ) -> Result<Vec<Option<Value>>, NodeError> {
+    let used = |name: &str| expression.used().any(|used| used == name);
+    let with = used("with").then(|| inputs.get("with").map_or(&Value::Null, |with| &**with));
+    let shared = Shared {
+        with: with.map(ConvertedValue::from),
+        vars: used("vars").then(|| ConvertedValue::from(&**ctx.variables())),
+    };
     let mut values = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        pause(index).await;
-        values.push(value(ctx, inputs, (index, item), expression)?);
+        check_cancel(ctx)?;
+        values.push(value(&shared, (index, item), expression)?);
     }
     let missing = values.iter().filter(|value| value.is_none()).count();
     if missing > 0 {
@@ -113,20 +115,25 @@ pub(super) async fn values(
     Ok(values)
 }
 
+/// Values that the evaluations of a node share.
+struct Shared {
+    with: Option<ConvertedValue>,
+    vars: Option<ConvertedValue>,
+}
+
 fn value(
-    ctx: &NodeContext,
-    inputs: &Inputs,
+    shared: &Shared,
     (index, item): (usize, &Value),
     expression: &Expression,
 ) -> Result<Option<Value>, NodeError> {
     if item.is_null() && expression.members("item").is_some() {
         return Ok(None);
     }
-    let value = expression.evaluate(|name| match name {
-        "item" => Some(item.clone()),
-        "index" => Some(index.into()),
-        "with" => Some(inputs.get("with").map(|with| (**with).clone()).unwrap_or_default()),
-        "vars" => Some((**ctx.variables()).clone()),
+    let value = expression.evaluate_converted(|name| match name {
+        "item" => Some(item.into()),
+        "index" => Some((&Value::from(index)).into()),
+        "with" => shared.with.clone(),
+        "vars" => shared.vars.clone(),
         _ => None,
     });
     match value {
@@ -137,13 +144,13 @@ fn value(
 }
 
 /// The same for an expression that must be true or false. A missing member counts as false.
-pub(super) async fn flags(
+pub(super) fn flags(
     ctx: &NodeContext,
     inputs: &Inputs,
     items: &[Value],
     expression: &Expression,
 ) -> Result<Vec<bool>, NodeError> {
-    let values = values(ctx, inputs, items, expression).await?;
+    let values = values(ctx, inputs, items, expression)?;
     let flags = values.into_iter().enumerate().map(|(index, value)| match value {
         None => Ok(false),
         Some(Value::Bool(flag)) => Ok(flag),
@@ -159,20 +166,12 @@ fn failed(index: usize, message: &str) -> NodeError {
     NodeError::fatal(format!("item {index}: {message}")).with_kind(NodeErrorKind::Condition)
 }
 
-/// Lets other work run once in a stretch of items.
-pub(super) async fn pause(index: usize) {
-    if index % STRETCH != STRETCH - 1 {
-        return;
+/// Ends the work of a run that was cancelled, or of an attempt that is not waited for any more.
+pub(super) fn check_cancel(ctx: &NodeContext) -> Result<(), NodeError> {
+    if ctx.cancel_token().is_cancelled() {
+        return Err(NodeError::fatal("the run was cancelled").with_code("cancelled"));
     }
-    let mut was_polled = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut was_polled, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+    Ok(())
 }
 
 /// A text that two values share exactly when they are equal; `1` and `1.0` are.

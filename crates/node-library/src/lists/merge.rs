@@ -3,14 +3,19 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
-use workflow_engine::{Expression, Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem};
+use workflow_engine::{
+    Expression, Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem, value_size,
+};
 use workflow_model::{DataFlowType, ModeDefinition, Modes, NodeDefinition, SlotDefinition};
 
-use super::items::{Listed, expression, identity, items, over_item, pause, values, with_other};
+use super::items::{Listed, check_cancel, expression, identity, items, over_item, values, with_other};
 use crate::define::{list, made, setting};
 
 /// Items of a join at most: keys that repeat on both sides multiply.
 const MAX_ITEMS: usize = 1_000_000;
+
+/// Bytes of a join at most: those that one value may hold.
+const MAX_BYTES: usize = 64 << 20;
 
 pub(super) fn register(catalog: &mut NodeCatalog) {
     catalog.register(merge());
@@ -32,11 +37,7 @@ struct Join {
 }
 
 fn merge() -> Listed {
-    Listed {
-        definition: definition(),
-        prepare: |config| read(config).map(Prepared::new),
-        work: |ctx, inputs| Box::pin(work(ctx, inputs)),
-    }
+    Listed { definition: definition(), prepare: |config| read(config).map(Prepared::new), work }
 }
 
 fn definition() -> NodeDefinition {
@@ -79,16 +80,16 @@ fn read(config: &Map<String, Value>) -> Result<Merge, Vec<Problem>> {
     }
 }
 
-async fn work(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
+fn work(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
     let merged = match made::<Merge>(ctx)? {
         Merge::Concat => concat(inputs)?,
         Merge::Zip { fill } => zip(items(inputs, "left")?, items(inputs, "right")?, *fill),
         Merge::Join(keys) => {
             let Join { left, right, keeps_left } = &**keys;
             let (lefts, rights) = (items(inputs, "left")?, items(inputs, "right")?);
-            let left_keys = values(ctx, inputs, lefts, left).await?;
-            let right_keys = values(ctx, inputs, rights, right.as_ref().unwrap_or(left)).await?;
-            join((lefts, left_keys), (rights, right_keys), *keeps_left).await?
+            let left_keys = values(ctx, inputs, lefts, left)?;
+            let right_keys = values(ctx, inputs, rights, right.as_ref().unwrap_or(left))?;
+            join(ctx, &(lefts, left_keys), &(rights, right_keys), *keeps_left)?
         }
     };
     Ok(Outputs::value(merged))
@@ -111,30 +112,54 @@ fn zip(left: &[Value], right: &[Value], fill: bool) -> Vec<Value> {
 
 type Keyed<'i> = (&'i [Value], Vec<Option<Value>>);
 
-async fn join(left: Keyed<'_>, right: Keyed<'_>, keeps_left: bool) -> Result<Vec<Value>, NodeError> {
+fn join(
+    ctx: &NodeContext,
+    left: &Keyed<'_>,
+    right: &Keyed<'_>,
+    keeps_left: bool,
+) -> Result<Vec<Value>, NodeError> {
     let mut by_key: HashMap<String, Vec<&Value>> = HashMap::new();
     for (item, key) in right.0.iter().zip(&right.1) {
         if key.as_ref().is_some_and(|key| !key.is_null()) {
             by_key.entry(identity(key.as_ref())).or_default().push(item);
         }
     }
-    let mut joined = Vec::new();
-    for (index, (item, key)) in left.0.iter().zip(&left.1).enumerate() {
-        pause(index).await;
+    let mut joined = Joined::default();
+    for (item, key) in left.0.iter().zip(&left.1) {
+        check_cancel(ctx)?;
         let has_key = key.as_ref().is_some_and(|key| !key.is_null());
         let matches = has_key.then(|| by_key.get(&identity(key.as_ref()))).flatten();
         match matches {
-            Some(matches) => joined.extend(matches.iter().map(|other| both(item, other))),
-            None if keeps_left && item.is_object() => joined.push(item.clone()),
-            None if keeps_left => joined.push(json!({"left": item, "right": null})),
+            Some(matches) => matches.iter().try_for_each(|other| joined.push(both(item, other)))?,
+            None if keeps_left && item.is_object() => joined.push(item.clone())?,
+            None if keeps_left => joined.push(json!({"left": item, "right": null}))?,
             None => {}
         }
-        if joined.len() > MAX_ITEMS {
-            let message = format!("the join has more than {MAX_ITEMS} items; take a key that repeats less");
-            return Err(NodeError::fatal(message).with_code("too_many_items"));
-        }
     }
-    Ok(joined)
+    Ok(joined.items)
+}
+
+/// Items of a join, within its limits.
+#[derive(Default)]
+struct Joined {
+    items: Vec<Value>,
+    bytes: usize,
+}
+
+impl Joined {
+    fn push(&mut self, item: Value) -> Result<(), NodeError> {
+        self.bytes += value_size(&item);
+        self.items.push(item);
+        let limit = if self.items.len() > MAX_ITEMS {
+            format!("{MAX_ITEMS} items")
+        } else if self.bytes > MAX_BYTES {
+            format!("{} MiB", MAX_BYTES >> 20)
+        } else {
+            return Ok(());
+        };
+        let message = format!("the join has more than {limit}; take a key that repeats less");
+        Err(NodeError::fatal(message).with_code("too_many_items"))
+    }
 }
 
 fn both(left: &Value, right: &Value) -> Value {

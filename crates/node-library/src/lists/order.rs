@@ -35,28 +35,26 @@ fn sort() -> Listed {
         definition,
         prepare: |config| keys(config).map(Prepared::new),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let all = items(inputs, "items")?;
-                let keys: &Vec<Key> = made(ctx)?;
-                let mut rows: Vec<(Vec<Option<Value>>, &Value)> =
-                    all.iter().map(|item| (Vec::with_capacity(keys.len()), item)).collect();
-                for key in keys {
-                    let values = match &key.by {
-                        Some(by) => values(ctx, inputs, all, by).await?,
-                        None => all.iter().cloned().map(Some).collect(),
-                    };
-                    for ((row, _), (index, value)) in rows.iter_mut().zip(values.into_iter().enumerate()) {
-                        row.push(comparable(value, index)?);
-                    }
+            let all = items(inputs, "items")?;
+            let keys: &Vec<Key> = made(ctx)?;
+            let mut rows: Vec<(Vec<Option<Value>>, &Value)> =
+                all.iter().map(|item| (Vec::with_capacity(keys.len()), item)).collect();
+            for key in keys {
+                let values = match &key.by {
+                    Some(by) => values(ctx, inputs, all, by)?,
+                    None => all.iter().cloned().map(Some).collect(),
+                };
+                for ((row, _), (index, value)) in rows.iter_mut().zip(values.into_iter().enumerate()) {
+                    row.push(comparable(value, index)?);
                 }
-                rows.sort_by(|(left, _), (right, _)| {
-                    let pairs = keys.iter().zip(left.iter().zip(right));
-                    let orders = pairs
-                        .map(|(key, (left, right))| order(left.as_ref(), right.as_ref(), key.descending));
-                    orders.fold(Ordering::Equal, Ordering::then)
-                });
-                Ok(Outputs::value(rows.into_iter().map(|(_, item)| item.clone()).collect::<Vec<Value>>()))
-            })
+            }
+            rows.sort_by(|(left, _), (right, _)| {
+                let pairs = keys.iter().zip(left.iter().zip(right));
+                let orders =
+                    pairs.map(|(key, (left, right))| order(left.as_ref(), right.as_ref(), key.descending));
+                orders.fold(Ordering::Equal, Ordering::then)
+            });
+            Ok(Outputs::value(rows.into_iter().map(|(_, item)| item.clone()).collect::<Vec<Value>>()))
         },
     }
 }
@@ -162,7 +160,8 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
         (Some(left), Some(right)) => left.cmp(&right),
         (Some(left), None) => compare_mixed(left, float(right)),
         (None, Some(right)) => compare_mixed(right, float(left)).reverse(),
-        (None, None) => float(left).total_cmp(&float(right)),
+        // Numbers of JSON are finite. Both zeros equal the whole number 0, so they equal each other.
+        (None, None) => float(left).partial_cmp(&float(right)).unwrap_or(Ordering::Equal),
     }
 }
 
@@ -191,6 +190,8 @@ mod tests {
             (json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992.0), Ordering::Greater),
             (json!(u64::MAX), json!(i64::MIN), Ordering::Greater),
             (json!(1e300), json!(u64::MAX), Ordering::Greater),
+            (json!(-0.0), json!(0.0), Ordering::Equal),
+            (json!(-0.0), json!(0), Ordering::Equal),
             (json!(true), json!(0), Ordering::Less),
             (json!("10"), json!(9), Ordering::Greater),
         ] {

@@ -23,19 +23,16 @@ fn group() -> Listed {
         definition,
         prepare: |config| required(config, "by").map(Prepared::new),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let all = items(inputs, "items")?;
-                let keys = values(ctx, inputs, all, made::<Expression>(ctx)?).await?;
-                let mut groups: IndexMap<String, (Value, Vec<Value>)> = IndexMap::new();
-                for (item, key) in all.iter().zip(keys) {
-                    let group = groups.entry(identity(key.as_ref()));
-                    group.or_insert_with(|| (key.unwrap_or_default(), Vec::new())).1.push(item.clone());
-                }
-                let groups = groups.into_values();
-                let groups =
-                    groups.map(|(key, items)| json!({"key": key, "count": items.len(), "items": items}));
-                Ok(Outputs::value(groups.collect::<Vec<Value>>()))
-            })
+            let all = items(inputs, "items")?;
+            let keys = values(ctx, inputs, all, made::<Expression>(ctx)?)?;
+            let mut groups: IndexMap<String, (Value, Vec<Value>)> = IndexMap::new();
+            for (item, key) in all.iter().zip(keys) {
+                let group = groups.entry(identity(key.as_ref()));
+                group.or_insert_with(|| (key.unwrap_or_default(), Vec::new())).1.push(item.clone());
+            }
+            let groups = groups.into_values();
+            let groups = groups.map(|(key, items)| json!({"key": key, "count": items.len(), "items": items}));
+            Ok(Outputs::value(groups.collect::<Vec<Value>>()))
         },
     }
 }
@@ -64,20 +61,18 @@ fn split() -> Listed {
         definition,
         prepare: |config| cut(config).map(Prepared::new),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let all = items(inputs, "items")?;
-                let parts: Vec<Value> = match made::<Cut>(ctx)? {
-                    Cut::Every(size) => all.chunks(*size).map(|part| part.to_vec().into()).collect(),
-                    Cut::At(_) if all.is_empty() => Vec::new(),
-                    Cut::At(expression) => {
-                        let flags = flags(ctx, inputs, all, expression).await?;
-                        let marked: Vec<(&Value, bool)> = all.iter().zip(flags).collect();
-                        let parts = marked.split(|(_, separates)| *separates);
-                        parts.map(|part| part.iter().map(|(item, _)| (*item).clone()).collect()).collect()
-                    }
-                };
-                Ok(Outputs::value(parts))
-            })
+            let all = items(inputs, "items")?;
+            let parts: Vec<Value> = match made::<Cut>(ctx)? {
+                Cut::Every(size) => all.chunks(*size).map(|part| part.to_vec().into()).collect(),
+                Cut::At(_) if all.is_empty() => Vec::new(),
+                Cut::At(expression) => {
+                    let flags = flags(ctx, inputs, all, expression)?;
+                    let marked: Vec<(&Value, bool)> = all.iter().zip(flags).collect();
+                    let parts = marked.split(|(_, separates)| *separates);
+                    parts.map(|part| part.iter().map(|(item, _)| (*item).clone()).collect()).collect()
+                }
+            };
+            Ok(Outputs::value(parts))
         },
     }
 }

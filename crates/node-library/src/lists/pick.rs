@@ -25,16 +25,14 @@ fn filter() -> Listed {
         definition,
         prepare: |config| required(config, "cel").map(Prepared::new),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let all = items(inputs, "items")?;
-                let flags = flags(ctx, inputs, all, made::<Expression>(ctx)?).await?;
-                let (mut kept, mut rest) = (Vec::new(), Vec::new());
-                for (item, stays) in all.iter().zip(flags) {
-                    let side = if stays { &mut kept } else { &mut rest };
-                    side.push(item.clone());
-                }
-                Ok(Outputs::value(kept).with("rest", rest))
-            })
+            let all = items(inputs, "items")?;
+            let flags = flags(ctx, inputs, all, made::<Expression>(ctx)?)?;
+            let (mut kept, mut rest) = (Vec::new(), Vec::new());
+            for (item, stays) in all.iter().zip(flags) {
+                let side = if stays { &mut kept } else { &mut rest };
+                side.push(item.clone());
+            }
+            Ok(Outputs::value(kept).with("rest", rest))
         },
     }
 }
@@ -50,10 +48,8 @@ fn map() -> Listed {
         definition,
         prepare: |config| required(config, "cel").map(Prepared::new),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let values = values(ctx, inputs, items(inputs, "items")?, made::<Expression>(ctx)?).await?;
-                Ok(Outputs::value(values.into_iter().map(Option::unwrap_or_default).collect::<Vec<Value>>()))
-            })
+            let values = values(ctx, inputs, items(inputs, "items")?, made::<Expression>(ctx)?)?;
+            Ok(Outputs::value(values.into_iter().map(Option::unwrap_or_default).collect::<Vec<Value>>()))
         },
     }
 }
@@ -73,24 +69,22 @@ fn distinct() -> Listed {
         definition,
         prepare: |config| expression(config, "by").map(|by| Prepared::new(Key(by))),
         work: |ctx, inputs| {
-            Box::pin(async move {
-                let all = items(inputs, "items")?;
-                let keys: Vec<String> = match &made::<Key>(ctx)?.0 {
-                    None => all.iter().map(|item| identity(Some(item))).collect(),
-                    Some(by) => {
-                        let keys = values(ctx, inputs, all, by).await?;
-                        keys.iter().map(|key| identity(key.as_ref())).collect()
-                    }
-                };
-                let mut seen = HashSet::new();
-                let kept: Vec<Value> = all
-                    .iter()
-                    .zip(keys)
-                    .filter_map(|(item, key)| seen.insert(key).then(|| item.clone()))
-                    .collect();
-                let removed = all.len() - kept.len();
-                Ok(Outputs::value(kept).with("removed", removed))
-            })
+            let all = items(inputs, "items")?;
+            let keys: Vec<String> = match &made::<Key>(ctx)?.0 {
+                None => all.iter().map(|item| identity(Some(item))).collect(),
+                Some(by) => {
+                    let keys = values(ctx, inputs, all, by)?;
+                    keys.iter().map(|key| identity(key.as_ref())).collect()
+                }
+            };
+            let mut seen = HashSet::new();
+            let kept: Vec<Value> = all
+                .iter()
+                .zip(keys)
+                .filter_map(|(item, key)| seen.insert(key).then(|| item.clone()))
+                .collect();
+            let removed = all.len() - kept.len();
+            Ok(Outputs::value(kept).with("removed", removed))
         },
     }
 }
