@@ -139,6 +139,104 @@ fn time_and_memory_are_limited() {
 }
 
 #[test]
+fn loops_of_the_engine_are_bounded() {
+    let started = Instant::now();
+    let long = "const long = {length: 2 ** 53 - 1}, sparse = []; sparse.length = 2 ** 32 - 1; const list = Array.prototype;";
+    for code in [
+        "list.reverse.call(long)",
+        "list.join.call(long, '')",
+        "list.copyWithin.call(long, 1, 0)",
+        "list.shift.call(long)",
+        "list.unshift.call(long, 1)",
+        "list.splice.call(long, 0, 1)",
+        "list.fill.call(long, 0)",
+        "list.slice.call(long, 0, 2 ** 32 - 1)",
+        "list.sort.call(long)",
+        "list.toLocaleString.call(long)",
+        "list.flat.call(long)",
+        "sparse.reverse()",
+        "sparse.toString()",
+        "String(sparse)",
+        "[].concat(sparse)",
+        "[sparse].flat()",
+        "[1].flatMap(() => sparse)",
+        "[].concat({length: 2 ** 53 - 1, [Symbol.isConcatSpreadable]: true})",
+        "JSON.stringify({}, sparse)",
+        "delete list.reverse; list.reverse = list.toReversed; sparse.reverse()",
+        "WeakSet.prototype.has = () => false; Reflect.apply = () => 1; sparse.reverse()",
+    ] {
+        let code = format!("{long}\n{code}; return 1");
+        check_failure(json!({"code": code, "timeoutMs": 1000}), "script_error", "RangeError: a list of");
+    }
+    for call in [
+        "indexOf(part)",
+        "lastIndexOf(part)",
+        "includes(part)",
+        "split(part)",
+        "replaceAll({toString: () => part}, '')",
+    ] {
+        let code = format!("const part = 'a'.repeat(1e6) + 'b'; return 'a'.repeat(4e6).{call}");
+        check_failure(json!({"code": code, "timeoutMs": 1000}), "script_error", "RangeError: a search for");
+    }
+    // A length that is another one when it is read again.
+    for code in [
+        "let n = 0; list.reverse.call({get length() { return n++ ? 2 ** 53 - 1 : 0 }})",
+        "let n = 0; const get = (t, k) => (k === 'length' && n++ ? 2 ** 53 - 1 : t[k]); new Proxy([], {get}).reverse()",
+        "let n = 0; const get = (t, k) => (k === 'length' && n++ ? 2 ** 53 - 1 : t[k]); Proxy.revocable([], {get}).proxy.join('')",
+        "Error.prepareStackTrace = (_, frames) => frames",
+    ] {
+        let outcome = run(&workflow(
+            &json!({"code": format!("{long}\n{code}; return 1"), "timeoutMs": 1000}),
+            &json!({}),
+        ))
+        .0;
+        assert!(started.elapsed() < Duration::from_secs(40), "{code} {:?}", outcome.error);
+    }
+    check_failure(
+        json!({"code": format!("{long} new Set(sparse)"), "timeoutMs": 50}),
+        "script_timeout",
+        "longer than 50 ms",
+    );
+    assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
+}
+
+#[test]
+fn lists_behave_as_they_do_elsewhere() {
+    for (code, expected) in [
+        ("[3, 1, 2].sort()", json!([1, 2, 3])),
+        ("[3, 1, 2].toSorted((a, b) => b - a)", json!([3, 2, 1])),
+        ("Array.from({length: 150_000}, (_, i) => i).sort().slice(0, 3)", json!([0, 1, 10])),
+        ("[[1, [2]], 3].flat()", json!([1, [2], 3])),
+        ("[[1, [2, [4]]], 3].flat(Infinity)", json!([1, 2, 4, 3])),
+        ("[1, 2].flatMap((x, i, all) => [x, i + all.length])", json!([1, 2, 2, 3])),
+        ("[1].concat([2, [3]], 4, 'ab', {a: 1})", json!([1, 2, [3], 4, "ab", {"a": 1}])),
+        ("[1, 2, 3].splice(1, 1)", json!([2])),
+        ("const a = [1, 2, 3]; return [a.reverse() === a, a]", json!([true, [3, 2, 1]])),
+        (
+            "const o = {length: 2, 0: 'a', 1: 'b'}; return [[].reverse.call(o) === o, o]",
+            json!([true, {"0": "b", "1": "a", "length": 2}]),
+        ),
+        ("[].join.call('abc', '-')", json!("a-b-c")),
+        ("`${[1, [2, 3]]}`", json!("1,2,3")),
+        ("new Proxy([3, 4], {}).slice(1)", json!([4])),
+        ("new Proxy([1], {}).concat(new Proxy([2], {}))", json!([1, 2])),
+        ("JSON.stringify({a: 1, b: 2}, ['b'])", json!("{\"b\":2}")),
+        ("Array.from(new Uint8Array([3, 1]).sort())", json!([1, 3])),
+        ("[[].reverse.name, Object.keys([1])]", json!(["reverse", ["0"]])),
+        ("'a-b-c'.split('-', 2)", json!(["a", "b"])),
+        ("'a1b2'.split(/\\d/)", json!(["a", "b", ""])),
+        ("'abc'.split()", json!(["abc"])),
+        ("'aXa'.replaceAll('a', (found, at) => found + at)", json!("a0Xa2")),
+        ("'aXa'.replace(/a/g, 'b').replaceAll(/b/g, '$&c').replace('X', '-')", json!("bc-bc")),
+        ("['abc'.indexOf('c', 1), 'abca'.lastIndexOf('a'), 'abc'.includes('z')]", json!([2, 3, false])),
+        ("(function () { return [].slice.call(arguments, 1) })(1, 2)", json!([2])),
+    ] {
+        let code = if code.starts_with("const ") { code.to_owned() } else { format!("return {code}") };
+        check(&code, json!({}), expected);
+    }
+}
+
+#[test]
 fn the_end_of_the_node_ends_the_script() {
     let mut endless = workflow(&json!({"code": "while (true) {}", "timeoutMs": 60_000}), &json!({}));
     endless.nodes[0].timeout_ms = Some(50);
