@@ -112,19 +112,20 @@ impl Orchestrator {
     /// Dropping the future leaves the queue.
     pub async fn enter(&self, session: &str) -> Result<Entered, OrchestratorError> {
         let lock = self.0.lock(session).lock_owned().await;
-        let kept = self.0.store.load(session).await?;
+        let kept = self.0.load(session).await?;
         Ok(Entered { shared: Arc::clone(&self.0), session: session.to_owned(), kept, _lock: lock })
     }
 
-    /// Waits until a timer of some session is due, and gives the session; [`Entered::fire`] then lets it go off.
+    /// Waits until a timer of a session that is free is due, and gives the session; [`Entered::fire`] then lets it go off.
+    /// A session that is not free is looked at again later.
     ///
     /// # Errors
     /// The sessions cannot be read.
     ///
     /// # Cancel safety
     /// Nothing is lost: the next call gives the same session.
-    pub async fn next_due(&self) -> Result<String, OrchestratorError> {
-        Ok(self.0.wait_for_timer(|_| true).await?)
+    pub async fn next_due(&self, is_free: impl Fn(&str) -> bool) -> Result<String, OrchestratorError> {
+        Ok(self.0.wait_for_timer(|_| true, is_free).await?)
     }
 
     /// Waits until a timer of this session is due.
@@ -135,7 +136,7 @@ impl Orchestrator {
     /// # Cancel safety
     /// As [`next_due`](Self::next_due).
     pub async fn until_due(&self, session: &str) -> Result<(), OrchestratorError> {
-        self.0.wait_for_timer(|other| other == session).await?;
+        self.0.wait_for_timer(|other| other == session, |_| true).await?;
         Ok(())
     }
 }
@@ -197,7 +198,7 @@ impl Entered {
         self.kept.state.next_due().is_some_and(|due| due <= self.shared.clock.now())
     }
 
-    /// Fires the timer that is due; `None` if no timer is due.
+    /// Fires the timer that is due; `None` if no timer is due, or another process has changed the session meanwhile.
     ///
     /// # Errors
     /// The session cannot be kept.
@@ -205,10 +206,12 @@ impl Entered {
         let now = self.shared.clock.now();
         let shared = Arc::clone(&self.shared);
         let timer = self.kept.state.take_due(&shared.flows.0.timers, now);
-        let Some(timer) = timer else {
-            self.shared.save(&self.session, &mut self.kept).await?;
+        // Before anything runs: of two processes that find it due, one fires it.
+        if self.shared.swap(&self.session, &mut self.kept).await?.is_some() {
+            self.shared.load(&self.session).await?;
             return Ok(None);
-        };
+        }
+        let Some(timer) = timer else { return Ok(None) };
         let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
         turn.fire(timer).await.map(Some)
     }

@@ -18,6 +18,9 @@ use crate::words::Texts;
 /// Number of session locks above which unused ones are removed.
 const FEW: usize = 64;
 
+/// Pause before a session that was not free is looked at again.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Parts of an orchestrator that its turns share.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
@@ -69,10 +72,11 @@ impl Shared {
         lock
     }
 
-    /// Waits until a timer of some session that is meant is due, and gives the session.
+    /// Waits until a timer of some session that is meant is due while the session is free, and gives the session.
     pub(crate) async fn wait_for_timer(
         &self,
         is_meant: impl Fn(&str) -> bool,
+        is_free: impl Fn(&str) -> bool,
     ) -> Result<String, SessionError> {
         let Self { sessions, clock, store, .. } = self;
         let due = &sessions.due;
@@ -87,13 +91,22 @@ impl Shared {
         loop {
             let mut changed = std::pin::pin!(due.changed.notified());
             changed.as_mut().enable();
-            let Some((session, at)) = due.first(&is_meant) else {
+            let first = due.first(|session| is_meant(session) && is_free(session));
+            let is_skipped = first != due.first(&is_meant);
+            let mut left = is_skipped.then_some(LOOK);
+            if let Some((session, at)) = first {
+                let until = at.as_millis().saturating_sub(clock.now().as_millis());
+                let Some(until) = u64::try_from(until).ok().filter(|until| *until > 0) else {
+                    return Ok(session);
+                };
+                let until = Duration::from_millis(until);
+                left = Some(left.map_or(until, |left| left.min(until)));
+            }
+            let Some(left) = left else {
                 changed.await;
                 continue;
             };
-            let left = at.as_millis().saturating_sub(clock.now().as_millis());
-            let Some(left) = u64::try_from(left).ok().filter(|left| *left > 0) else { return Ok(session) };
-            match select(clock.sleep(Duration::from_millis(left)), changed).await {
+            match select(clock.sleep(left), changed).await {
                 Either::Left(_) | Either::Right(_) => {}
             }
         }
@@ -118,9 +131,21 @@ impl Shared {
         if let Some(other) = kept.swap(&*self.store, session).await? {
             return Ok(Some(other));
         }
+        self.note_due(session, &kept.state);
+        Ok(None)
+    }
+
+    /// Reads a session, and the due time of its next timer, which another process may have fired.
+    pub(crate) async fn load(&self, session: &str) -> Result<Session, SessionError> {
+        let kept = self.store.load(session).await?;
+        self.note_due(session, &kept.state);
+        Ok(kept)
+    }
+
+    fn note_due(&self, session: &str, state: &SessionState) {
         let mut times = self.sessions.due.times.lock();
         let before = times.get(session).copied();
-        let next = kept.state.next_due();
+        let next = state.next_due();
         match next {
             Some(at) => times.insert(session.to_owned(), at),
             None => times.remove(session),
@@ -129,6 +154,5 @@ impl Shared {
         if before != next {
             self.sessions.due.changed.notify_waiters();
         }
-        Ok(None)
     }
 }

@@ -264,7 +264,8 @@ impl<'t> Turn<'t> {
                 if let (Some(timer), Some(said)) =
                     (&self.asked_by, entries.first_mut().and_then(|entry| entry.said.as_mut()))
                 {
-                    (said.author, said.name) = (Author::Timer, Some(timer.clone()));
+                    // It is addressed to the agent: no user reads it.
+                    (said.author, said.name) = (Author::Note, Some(timer.clone()));
                 }
                 self.record(entries).await?;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{ExitReason, Timestamp, VirtualClock};
-use executors_flow_system::{MemorySessions, SessionStore, StoredSessions};
+use executors_flow_system::{Author, MemorySessions, SessionStore, StoredSessions};
 use run_store::Store;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
     world.say("later", "hi").await;
     let mut order = Vec::new();
     for _ in 0..2 {
-        let next = world.orchestrator.next_due();
+        let next = world.orchestrator.next_due(|_| true);
         let time = async {
             loop {
                 tokio::task::yield_now().await;
@@ -109,6 +109,15 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
             ("later".to_owned(), "Still there, later?".to_owned())
         ]
     );
+    let held = |session: &str| session != "late";
+    for session in ["late", "later"] {
+        world.say(session, "again").await;
+    }
+    clock.advance(Duration::from_mins(5));
+    assert_eq!(world.orchestrator.next_due(held).await.unwrap(), "later", "the other one is held");
+    for session in ["late", "later"] {
+        world.fire(session).await.unwrap();
+    }
     world.say("third", "hi").await;
     clock.advance(Duration::from_mins(4));
     world.say("fourth", "hi").await;
@@ -123,5 +132,38 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
     setup.clock = Arc::new(VirtualClock::new(clock_of_day));
     setup.store = sessions();
     let world = setup.build();
-    assert_eq!(world.orchestrator.next_due().await.unwrap(), "third");
+    assert_eq!(world.orchestrator.next_due(|_| true).await.unwrap(), "third");
+}
+
+#[tokio::test]
+async fn of_two_processes_one_fires_a_timer() {
+    let store = Store::memory().unwrap();
+    let sessions = || Arc::new(StoredSessions::new(store.clone(), "desk")) as Arc<dyn SessionStore>;
+    let (one, clock) = world(idle(1), sessions());
+    let (other, other_clock) = world(idle(1), sessions());
+    one.say("s", "hi").await;
+    for clock in [&clock, &other_clock] {
+        clock.advance(Duration::from_mins(6));
+    }
+    assert_eq!(other.orchestrator.next_due(|_| true).await.unwrap(), "s");
+    let late = other.orchestrator.enter("s").await.unwrap();
+    assert!(late.is_due());
+    assert!(one.fire("s").await.is_some());
+    let context = other.turn_context().0;
+    assert!(late.fire(context).await.unwrap().is_none());
+    let next = other.orchestrator.next_due(|_| true);
+    tokio::select! { biased; due = next => panic!("it went off: {due:?}"), () = tokio::task::yield_now() => {} }
+}
+
+#[tokio::test]
+async fn the_question_of_a_timer_is_a_note() {
+    let file =
+        json!({"timers": [{"timer_id": "ask", "delay_ms": 1000, "action": {"ask": "Anything else?"}}]});
+    let (world, clock) = world(file, MemorySessions::new());
+    world.say("s", "hi").await;
+    clock.advance(Duration::from_secs(1));
+    assert!(world.fire("s").await.is_some());
+    let entries = world.store.load("s").await.unwrap().entries;
+    let authors: Vec<Author> = entries.iter().filter_map(|entry| Some(entry.said.as_ref()?.author)).collect();
+    assert_eq!(authors, [Author::User, Author::Agent, Author::Note, Author::Agent]);
 }

@@ -23,8 +23,8 @@ pub(super) struct Admissions {
 /// A permit to execute, now or later.
 pub(super) enum Admission {
     Now(OwnedSemaphorePermit),
-    /// A place in the queue.
-    Queued(OwnedSemaphorePermit),
+    /// A place in the queue; without one for a message whose conversation waits for an answer.
+    Queued(Option<OwnedSemaphorePermit>),
 }
 
 impl Admissions {
@@ -57,7 +57,7 @@ pub(super) fn admit_later(runs: &LocalRuns) -> Result<Admission, RunsError> {
     }
     let permits = &runs.0.admission;
     let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
-    Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+    Arc::clone(&permits.queue).try_acquire_owned().map(Some).map(Admission::Queued).map_err(|_| full)
 }
 
 impl LocalRuns {
@@ -71,7 +71,7 @@ impl LocalRuns {
             return Ok(Admission::Now(permit));
         }
         let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
-        Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+        Arc::clone(&permits.queue).try_acquire_owned().map(Some).map(Admission::Queued).map_err(|_| full)
     }
 
     /// A permit for a single call, waiting in the queue where it must.

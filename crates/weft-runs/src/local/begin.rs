@@ -34,14 +34,15 @@ impl LocalRuns {
         run: RunId,
     ) -> Result<RunHandle, RunsError> {
         let key = message_key(&request);
+        let _beginning = key.as_ref().map(|_| self.0.beginning.add(&run));
         if let Some(key) = &key
             && let Some(known) = claim(self, key, &run).await?
         {
             return known_run(self, known);
         }
-        let begun = begin_message(self, request, run).await;
+        let begun = begin_message(self, request, run.clone()).await;
         if let Some(key) = key.filter(|_| begun.is_err()) {
-            release(self, key).await;
+            release(self, key, run).await;
         }
         begun
     }

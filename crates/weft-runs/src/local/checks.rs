@@ -19,12 +19,16 @@ pub(super) fn check_queued(
     project: &Arc<Project>,
     request: &mut AgentRequest,
 ) -> Result<(), RunsError> {
-    let AgentRequest { plan, thread, surroundings, .. } = request;
+    let AgentRequest { plan, thread, surroundings, approval, .. } = request;
     plan.in_session = is_session(project, plan, *surroundings)?;
     plan.queued = true;
     check_interrupted(runs, project, plan, thread.as_deref())?;
     let agent = plan.prepared(runs.agent(project, &plan.agent)?);
     agent.check().map_err(ProjectError::from)?;
+    if plan.target.is_some() {
+        let project = runs.for_one_run(project)?;
+        check_target(&runs.orchestrator(&project, *approval)?, plan)?;
+    }
     check_event(&agent, plan)
 }
 

@@ -136,7 +136,7 @@ pub(super) fn waiting(project: &Project, name: &ThreadName) -> Result<Option<Run
     Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
 }
 
-/// The run of a conversation that was interrupted: it has no end, and no process executes it.
+/// The oldest run of a conversation that was interrupted: it has no end, and no process executes it.
 pub(super) fn interrupted(
     runs: &LocalRuns,
     project: &Project,
@@ -145,8 +145,8 @@ pub(super) fn interrupted(
     let Some(store) = project.store()? else { return Ok(None) };
     let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
     let records = store.runs(&filter)?.into_iter().filter(|record| !is_timer(&record.new.plan));
-    let mut of_thread = records.map(|record| record.new.run);
-    Ok(of_thread.find(|run| !store.is_at_work(run) && runs.over(run).is_none()))
+    let mut oldest_first = records.rev().map(|record| record.new.run);
+    Ok(oldest_first.find(|run| !store.is_at_work(run) && runs.over(run).is_none()))
 }
 
 /// The newest run of a conversation.

@@ -117,6 +117,7 @@ struct Inner {
     options: RunsOptions,
     live: Mutex<HashMap<RunId, Live>>,
     admission: admission::Admissions,
+    beginning: known::BeginningRuns,
     threads: threads::Threads,
     tasks: tasks::Waiting,
     sessions: sessions::Sessions,
@@ -131,6 +132,7 @@ impl LocalRuns {
         let clock = Arc::clone(files.project().clock());
         Self(Arc::new(Inner {
             admission: admission::Admissions::new(options.max_runs, options.max_queue),
+            beginning: known::BeginningRuns::default(),
             files,
             clock,
             options,

@@ -1,10 +1,11 @@
 //! Messages that come while a run of their conversation executes: queued in order, ahead of the others, or refused.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agent_types::{EventBody, EventLocation, ExitReason, RunId, RunStatus, UnsequencedEvent};
+use agent_types::{EventBody, EventLocation, ExitReason, RunId, RunStatus, TraceEvent, UnsequencedEvent};
 use executors_flow_system::{Author, Handled, Said};
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
@@ -143,12 +144,20 @@ async fn execute_in_turn(
     runs: &LocalRuns,
     message: QueuedMessage,
     ticket: Ticket,
-    admission: Admission,
+    mut admission: Admission,
 ) -> Executed {
     let QueuedMessage { sink, cancel, is_queued, text, prepare } = message;
     let name = ticket.name.clone();
-    let Some(hold) = turn_of(runs, ticket, &cancel).await else {
-        return Executed::without_work(end_unstarted(runs, &sink, &name, None).await);
+    let hold = match turn_of(runs, ticket, &mut admission, &cancel).await {
+        Turn::Come(hold) => hold,
+        Turn::Cancelled => {
+            return Executed::without_work(end_unstarted(runs, &sink, &name, None).await);
+        }
+        Turn::Left => {
+            sink.leave();
+            let run = sink.sink().run().to_string();
+            return Executed::without_work(Err(RunsError::Left { run }));
+        }
     };
     is_queued.store(false, Ordering::Relaxed);
     match runs.with_project(move |project| prepare(project, hold)).await {
@@ -167,27 +176,47 @@ async fn execute_in_turn(
     }
 }
 
-/// Waits for a turn, and for the end of a run of the conversation that waits for an answer. `None` if the message is
-/// cancelled meanwhile.
-async fn turn_of(runs: &LocalRuns, mut ticket: Ticket, cancel: &CancellationToken) -> Option<ThreadHold> {
-    let mut is_parked = false;
+/// Result of waiting for a turn.
+enum Turn {
+    Come(ThreadHold),
+    Cancelled,
+    /// The service shuts down, and the run before the message waits for an answer.
+    Left,
+}
+
+/// Waits for a turn, and for the end of a run of the conversation that waits for an answer. Meanwhile the message has no
+/// place among the runs that wait for a permit.
+async fn turn_of(
+    runs: &LocalRuns,
+    mut ticket: Ticket,
+    admission: &mut Admission,
+    cancel: &CancellationToken,
+) -> Turn {
+    let (mut is_parked, closing) = (false, &runs.0.options.closing);
     loop {
         let patience = async {
             tokio::select! {
                 () = cancel.cancelled() => {}
+                () = closing.cancelled(), if is_parked => {}
                 () = runs.0.clock.sleep(PARKED), if is_parked => {}
             }
         };
         let hold = ticket.turn(patience).await;
         if cancel.is_cancelled() {
-            return None;
+            return Turn::Cancelled;
+        }
+        if is_parked && closing.is_cancelled() {
+            return Turn::Left;
         }
         let name = ticket.name.clone();
         let waits = runs.with_project(move |project| Ok(waiting(project, &name)?.is_some())).await;
         // A store that cannot be read is reported by its run.
         match (hold, waits.unwrap_or(false)) {
-            (Some(hold), false) => return Some(hold),
-            (Some(hold), true) => (ticket, is_parked) = (hold.park(), true),
+            (Some(hold), false) => return Turn::Come(hold),
+            (Some(hold), true) => {
+                (ticket, is_parked) = (hold.park(), true);
+                *admission = Admission::Queued(None);
+            }
             (None, false) => ticket.ask(),
             (None, true) => {}
         }
@@ -214,6 +243,9 @@ async fn end_unstarted(
         let handled = Handled::recorded(run, &name.thread, ExitReason::Cancelled);
         return Ok(RunOutcome::Session(Box::new(handled)));
     };
+    if text.is_empty() {
+        return Err(error);
+    }
     // The message was said, also where it was not answered.
     let said = Said::new(Author::User, runs.0.clock.now()).text(text).of_run(&run);
     let name = name.clone();
@@ -227,28 +259,37 @@ fn interrupt_after_call(runs: &LocalRuns, name: &ThreadName) {
     let Some(live) = runs.live().get(&run).cloned() else { return };
     let mut events = events::from_start(&run, &live.sink);
     runs.spawn(async move {
-        let (mut open, mut last) = (0_i64, 0);
+        let (mut open, mut last) = (HashSet::new(), 0);
         loop {
-            if open <= 0 && last >= live.sink.last_seq() {
+            if open.is_empty() && last >= live.sink.last_seq() {
                 live.cancel.cancel();
                 return;
             }
             let Ok(Some(batch)) = events.next().await else { return };
             for event in &batch {
                 last = event.seq;
-                open += opened(&event.body);
+                note_open(&mut open, event);
             }
         }
     });
 }
 
-/// Change of the number of open calls by an event.
-const fn opened(body: &EventBody) -> i64 {
-    match body {
-        EventBody::AgentToolStarted { .. } | EventBody::FlowMatched { .. } => 1,
-        EventBody::AgentToolFinished { .. }
-        | EventBody::FlowFinished { .. }
-        | EventBody::FlowFailed { .. } => -1,
-        _ => 0,
+/// Notes the calls and flows that an event begins or ends. A call that is refused ends without a beginning.
+fn note_open(open: &mut HashSet<String>, event: &TraceEvent) {
+    let call = || event.place.call.as_ref().map(|call| format!("call {call}")).unwrap_or_default();
+    match &event.body {
+        EventBody::AgentToolStarted { .. } => {
+            open.insert(call());
+        }
+        EventBody::AgentToolFinished { .. } => {
+            open.remove(&call());
+        }
+        EventBody::FlowMatched { flow, .. } => {
+            open.insert(format!("flow {flow}"));
+        }
+        EventBody::FlowFinished { flow, .. } | EventBody::FlowFailed { flow, .. } => {
+            open.remove(&format!("flow {flow}"));
+        }
+        _ => {}
     }
 }

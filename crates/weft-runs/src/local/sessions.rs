@@ -10,7 +10,7 @@ use executors_flow_system::Orchestrator;
 use parking_lot::Mutex;
 use run_store::{RunFilter, RunPhase};
 use tokio_util::sync::CancellationToken;
-use weft_project::Project;
+use weft_project::{Project, ProjectError};
 
 use super::LocalRuns;
 use super::agent::of_session;
@@ -18,6 +18,7 @@ use super::cancel::end_cancelled;
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run};
 use super::queue::resume_in_turn;
+use super::threads::{Joined, QueueEnd};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
@@ -110,19 +111,25 @@ impl LocalRuns {
             return Ok(None);
         }
         let (project, orchestrator) = orchestration(self).await?;
+        let name_of = |session: &str| ThreadName::new(orchestrator.agent().profile().id.clone(), session);
         let due = async {
             match session {
                 Some(session) => orchestrator.until_due(session).await.map(|()| session.to_owned()),
-                None => orchestrator.next_due().await,
+                None => orchestrator.next_due(|session| self.0.threads.is_free(&name_of(session))).await,
             }
         };
-        let session = tokio::select! {
-            session = due => session?,
+        let due = tokio::select! {
+            due = due => due?,
             _ = changes.changed() => return Ok(None),
         };
-        let name = ThreadName::new(orchestrator.agent().profile().id.clone(), session);
+        let name = name_of(&due);
         // First the conversation, then the permit: a message that has the one may wait for the other.
-        let hold = Some(self.0.threads.wait(&name).await);
+        let hold = match (session, self.0.threads.join(&name, QueueEnd::Back, 0)) {
+            (_, Joined::Taken(hold)) => Some(hold),
+            (Some(_), _) => Some(self.0.threads.wait(&name).await),
+            // Timers of the other sessions do not wait for this one.
+            (None, _) => return Ok(None),
+        };
         let admission = self.admit()?;
         let entered = orchestrator.enter(&name.thread).await?;
         if !entered.is_due() {
@@ -169,16 +176,28 @@ async fn resume_interrupted(runs: &LocalRuns, failed: &mut HashSet<RunId>) -> Re
     let own = runs.clone();
     let mut found = runs.with_project(move |project| interrupted_messages(&own, project)).await?;
     found.retain(|(_, run)| !failed.contains(run));
+    let mut later = HashSet::new();
     for (name, run) in found {
-        match resume_in_turn(runs, &name, run.clone()).await {
-            Ok(_) | Err(RunsError::QueueFull { .. }) => {}
-            Err(error) => {
-                log::warn!("{run} is not resumed: {error}");
-                failed.insert(run);
-            }
+        if later.contains(&name) {
+            continue;
+        }
+        let Err(error) = resume_in_turn(runs, &name, run.clone()).await else { continue };
+        // Its later messages must not overtake it.
+        later.insert(name);
+        if !is_transient(&error) {
+            log::warn!("{run} is not resumed: {error}");
+            failed.insert(run);
         }
     }
     Ok(())
+}
+
+/// Returns `true` for an error after which the next check tries again.
+const fn is_transient(error: &RunsError) -> bool {
+    matches!(
+        error,
+        RunsError::Project(ProjectError::Store(_)) | RunsError::QueueFull { .. } | RunsError::ShuttingDown
+    )
 }
 
 /// Interrupted messages of sessions, the oldest first; none of a session in which another process executes an earlier
@@ -195,8 +214,12 @@ fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(Thre
         }
         match (is_timer(&plan), store.is_at_work(&run)) {
             (true, true) => {}
-            // It goes off again, unless what it had begun is kept.
-            (true, false) => end_cancelled(project, &run)?,
+            // It has gone off, and does not do so again.
+            (true, false) => {
+                if let Err(error) = end_cancelled(project, &run) {
+                    log::warn!("the interrupted timer of {run} is not ended: {error}");
+                }
+            }
             (false, true) => {
                 elsewhere.insert(name);
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use agent_runtime::{AgentState, Exchange};
 use agent_types::RunId;
-use futures::future::{Either, select};
+use futures::future::{Either, pending, select};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,14 @@ struct ThreadQueue {
     /// Cancelled when the run that is in it leaves.
     over: CancellationToken,
     /// Messages that wait, in order.
-    queue: VecDeque<oneshot::Sender<ThreadHold>>,
+    queue: VecDeque<Waiter>,
+}
+
+/// A message that waits.
+#[derive(Debug)]
+struct Waiter {
+    turn: oneshot::Sender<ThreadHold>,
+    end: QueueEnd,
 }
 
 /// The right to be in a conversation, until it is dropped.
@@ -45,6 +52,8 @@ struct ThreadQueue {
 pub(super) struct ThreadHold {
     threads: Threads,
     pub(super) name: ThreadName,
+    /// End of the queue at which it waited.
+    end: QueueEnd,
     is_parked: bool,
 }
 
@@ -56,12 +65,14 @@ pub(super) struct Ticket {
     pub(super) place: usize,
     threads: Threads,
     turn: oneshot::Receiver<ThreadHold>,
+    has_had_turn: bool,
 }
 
 /// End of a queue at which a message waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueueEnd {
     Back,
+    /// Behind those that came to the front before.
     Front,
 }
 
@@ -84,8 +95,13 @@ impl Threads {
         self.states.lock()
     }
 
-    fn hold(&self, name: &ThreadName) -> ThreadHold {
-        ThreadHold { threads: self.clone(), name: name.clone(), is_parked: false }
+    fn hold(&self, name: &ThreadName, end: QueueEnd) -> ThreadHold {
+        ThreadHold { threads: self.clone(), name: name.clone(), end, is_parked: false }
+    }
+
+    /// Returns `true` if no run is in a conversation and no message waits there.
+    pub(super) fn is_free(&self, name: &ThreadName) -> bool {
+        !self.held().contains_key(name)
     }
 
     /// Holds a conversation; where it is held, gives what is cancelled when that run leaves.
@@ -96,7 +112,7 @@ impl Threads {
             return Err(place.over.clone());
         }
         (place.is_taken, place.over) = (true, CancellationToken::new());
-        Ok(self.hold(name))
+        Ok(self.hold(name, QueueEnd::Back))
     }
 
     /// Holds a conversation, or waits in its queue.
@@ -105,7 +121,7 @@ impl Threads {
         let place = held.entry(name.clone()).or_default();
         if !place.is_taken && place.queue.is_empty() {
             (place.is_taken, place.over) = (true, CancellationToken::new());
-            return Joined::Taken(self.hold(name));
+            return Joined::Taken(self.hold(name, end));
         }
         if place.queue.len() >= limit {
             return Joined::Full;
@@ -123,8 +139,8 @@ impl Threads {
         loop {
             match self.join(name, QueueEnd::Back, usize::MAX) {
                 Joined::Taken(hold) => return hold,
-                Joined::Queued(ticket) => {
-                    if let Ok(hold) = ticket.turn.await {
+                Joined::Queued(mut ticket) => {
+                    if let Some(hold) = ticket.turn(pending()).await {
                         return hold;
                     }
                 }
@@ -140,14 +156,14 @@ impl Threads {
         if place.is_taken {
             return;
         }
-        let Some(turn) = place.queue.pop_front() else {
+        let Some(Waiter { turn, end }) = place.queue.pop_front() else {
             held.remove(name);
             return;
         };
         (place.is_taken, place.over) = (true, CancellationToken::new());
         drop(held);
         // Where the waiter is gone, the hold is dropped, and the next one has its turn.
-        let _ = turn.send(self.hold(name));
+        let _ = turn.send(self.hold(name, end));
     }
 
     /// Remembers the state in which a run left a conversation.
@@ -168,13 +184,17 @@ impl Threads {
 
 impl ThreadQueue {
     fn queued(&mut self, threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
+        let at = match end {
+            QueueEnd::Back => self.queue.len(),
+            QueueEnd::Front => self.queue.iter().take_while(|waiter| waiter.end == end).count(),
+        };
+        self.queued_at(at, threads, name, end)
+    }
+
+    fn queued_at(&mut self, at: usize, threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
         let (send, turn) = oneshot::channel();
-        match end {
-            QueueEnd::Back => self.queue.push_back(send),
-            QueueEnd::Front => self.queue.push_front(send),
-        }
-        let before = if end == QueueEnd::Back { self.queue.len() } else { 1 };
-        Ticket { name: name.clone(), place: before, threads: threads.clone(), turn }
+        self.queue.insert(at, Waiter { turn: send, end });
+        Ticket { name: name.clone(), place: at + 1, threads: threads.clone(), turn, has_had_turn: false }
     }
 }
 
@@ -185,13 +205,30 @@ impl Ticket {
     /// The place is kept.
     pub(super) async fn turn(&mut self, patience: impl Future<Output = ()>) -> Option<ThreadHold> {
         match select(&mut self.turn, std::pin::pin!(patience)).await {
-            Either::Left((hold, _)) => hold.ok(),
+            Either::Left((hold, _)) => {
+                self.has_had_turn = true;
+                hold.ok()
+            }
             Either::Right(((), _)) => None,
         }
     }
 
     /// Asks for the turn where no run is in the conversation.
     pub(super) fn ask(&self) {
+        self.threads.pass_on(&self.name);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.has_had_turn {
+            return;
+        }
+        self.turn.close();
+        if let Some(place) = self.threads.held().get_mut(&self.name) {
+            place.queue.retain(|waiter| !waiter.turn.is_closed());
+        }
+        // It may have been parked: those behind it must not wait for its turn.
         self.threads.pass_on(&self.name);
     }
 }
@@ -204,7 +241,7 @@ impl ThreadHold {
         let place = held.entry(self.name.clone()).or_default();
         place.is_taken = false;
         place.over.cancel();
-        place.queued(&self.threads, &self.name, QueueEnd::Front)
+        place.queued_at(0, &self.threads, &self.name, self.end)
     }
 }
 
@@ -240,5 +277,49 @@ impl LocalRuns {
         let live = self.live();
         let mut of_thread = live.iter().filter(|(_, live)| live.thread.as_ref() == Some(name));
         of_thread.find(|(_, live)| !live.is_queued.load(Ordering::Relaxed)).map(|(run, _)| run.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    fn queued(threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
+        match threads.join(name, end, MAX_QUEUE) {
+            Joined::Queued(ticket) => ticket,
+            Joined::Taken(_) | Joined::Full => panic!("nothing is before it"),
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_that_steer_keep_their_order() {
+        let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
+        let hold = threads.take(&name).unwrap();
+        let ends = [QueueEnd::Back, QueueEnd::Front, QueueEnd::Front];
+        let mut tickets = ends.map(|end| queued(&threads, &name, end));
+        assert_eq!(tickets.each_ref().map(|ticket| ticket.place), [1, 1, 2]);
+        drop(hold);
+        for at in [1, 2, 0] {
+            let hold = tickets[at].turn(ready(())).await;
+            assert!(hold.is_some(), "{at}");
+        }
+        drop(tickets);
+        assert!(threads.is_free(&name));
+    }
+
+    #[tokio::test]
+    async fn a_parked_message_that_goes_away_passes_its_turn_on() {
+        let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
+        let hold = threads.take(&name).unwrap();
+        let mut second = queued(&threads, &name, QueueEnd::Back);
+        let parked = hold.park();
+        assert!(second.turn(ready(())).await.is_none(), "the parked one is before it");
+        drop(parked);
+        let hold = second.turn(ready(())).await;
+        assert!(hold.is_some());
+        drop(hold);
+        assert!(threads.is_free(&name));
     }
 }
