@@ -167,7 +167,10 @@ impl Polling {
 
     /// The pause that an answer asks for.
     fn pause(&self, answer: &HttpAnswer) -> Duration {
-        let named = answer.headers.get("retry-after").and_then(Value::as_str);
+        self.pause_after(answer.headers.get("retry-after").and_then(Value::as_str))
+    }
+
+    fn pause_after(&self, named: Option<&str>) -> Duration {
         let seconds = named.and_then(|seconds| seconds.trim().parse().ok());
         seconds.map_or(self.interval, |seconds| Duration::from_secs(seconds).max(SHORTEST))
     }
@@ -236,5 +239,12 @@ mod tests {
             error,
             "the server names an address that cannot be polled: it is not encrypted, and the tool's endpoint is"
         );
+    }
+
+    #[test]
+    fn a_server_that_asks_for_no_pause_gets_one() {
+        for (named, expected) in [(None, 2000), (Some("soon"), 2000), (Some("0"), 250), (Some(" 3 "), 3000)] {
+            assert_eq!(polling().pause_after(named), Duration::from_millis(expected), "{named:?}");
+        }
     }
 }
