@@ -27,13 +27,20 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
 impl IdempotencyKey {
     /// The id of the body, else that of the header.
     pub(crate) fn or(self, of_body: Option<String>) -> Result<Option<String>, Problem> {
-        match of_body.or(self.0) {
-            Some(id) if id.is_empty() || id.len() > MAX_ID => {
-                let detail = format!("the id of a message has 1 to {MAX_ID} bytes");
-                Err(Problem::bad_request("bad_message_id", detail))
-            }
-            id => Ok(id),
+        let id = of_body.or(self.0);
+        check_message_id(id.as_deref())?;
+        Ok(id)
+    }
+}
+
+/// Refuses an id of a message that is empty or too long.
+pub(crate) fn check_message_id(id: Option<&str>) -> Result<(), Problem> {
+    match id {
+        Some(id) if id.is_empty() || id.len() > MAX_ID => {
+            let detail = format!("the id of a message has 1 to {MAX_ID} bytes");
+            Err(Problem::bad_request("bad_message_id", detail))
         }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -249,6 +249,8 @@ impl Follower {
 
     fn news(&mut self, now: SessionDetail) -> String {
         let mut text = String::new();
+        // A message that was taken back is followed by others in its place.
+        self.seen = self.seen.min(now.messages.len());
         for message in now.messages.iter().skip(self.seen) {
             self.seen += 1;
             let data = json!(message);

@@ -16,7 +16,7 @@ use weft_runs::{AgentPlan, AgentRequest, WhenBusy};
 use super::subscription::{Subscription, Update};
 use crate::app::App;
 use crate::connection::Connection;
-use crate::runs::begin_agent;
+use crate::runs::{begin_agent, check_message_id};
 
 /// Interval of pings to a silent client.
 const PING: Duration = Duration::from_secs(30);
@@ -190,7 +190,11 @@ impl Session {
     /// Begins the run of a message and follows it.
     async fn say(&mut self, request: AgentRequest) -> Result<(), Over> {
         let id = request.plan.message_id.clone();
-        match begin_agent(&self.app, request).await {
+        let begun = match check_message_id(id.as_deref()) {
+            Ok(()) => begin_agent(&self.app, request).await,
+            Err(problem) => Err(problem),
+        };
+        match begun {
             Ok(begun) => {
                 let accepted = json!({"type": "accepted", "run": begun.id, "place": begun.place,
                     "repeated": begun.repeated, "message_id": id});

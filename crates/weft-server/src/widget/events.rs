@@ -66,6 +66,8 @@ impl Follower {
         // A conversation that has not begun cannot be read yet.
         if let Ok(thread) = self.app.runs.thread(&self.name, ThreadAction::Read).await {
             let shown: Vec<Value> = thread.messages().iter().filter_map(shown).collect();
+            // A message that was taken back is followed by others in its place.
+            self.seen = self.seen.min(shown.len());
             for message in shown.iter().skip(self.seen) {
                 self.seen += 1;
                 text += &format!("id: {}\nevent: message\ndata: {message}\n\n", self.seen);

@@ -113,8 +113,10 @@ async fn messages_queue_in_order_up_to_a_limit() {
         runs.push(begun["run"].as_str().unwrap().to_owned());
     }
     assert_eq!(server.post(PATH, &json!({"text": "x"})).await.expect(409).code(), "thread_full");
-    let refused = server.post(PATH, &json!({"text": "x", "busy": "reject"})).await.expect(409);
-    assert_eq!(refused.code(), "thread_busy");
+    let again = json!({"text": "again", "busy": "reject", "message_id": "again"});
+    for _ in 0..2 {
+        assert_eq!(server.post(PATH, &again).await.expect(409).code(), "thread_busy");
+    }
     let queued = server.events(&runs[3]).await;
     assert_eq!((&queued[0]["type"], &queued[0]["data"]["place"]), (&json!("run.queued"), &json!(3)));
     server.post(&format!("/api/runs/{}/cancel", runs[15]), &json!({})).await.expect(202);
@@ -127,6 +129,10 @@ async fn messages_queue_in_order_up_to_a_limit() {
         .flat_map(|(nth, at)| [format!("user: m{at}"), format!("agent: Answer {}.", nth + 1)])
         .collect();
     assert_eq!(said, expected);
+    // A message that was refused is taken when it comes again.
+    let begun = server.post(PATH, &again).await.expect(202).json();
+    assert_eq!(begun["repeated"], false, "{begun}");
+    server.until(begun["run"].as_str().unwrap(), "ok").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,17 +205,38 @@ async fn a_queued_message_waits_for_the_answer_to_a_question() {
         serve(&[("agents/plain.json", agent), crate::common::ASK, ("script.jsonl", script.as_str())]);
     let first = server.post(PATH, &json!({"text": "first"})).await.expect(202).json();
     let second = server.post(PATH, &json!({"text": "second"})).await.expect(202).json();
+    let third = server.post(PATH, &json!({"text": "third"})).await.expect(202).json();
     let waits = server.until(first["run"].as_str().unwrap(), "waiting").await;
     pause(100).await;
     let second = second["run"].as_str().unwrap();
     assert_eq!(server.get(&format!("/api/runs/{second}")).await.json()["status"], "running");
+    server.post(&format!("/api/runs/{second}/cancel"), &json!({})).await.expect(202);
+    server.until(second, "cancelled").await;
     let ask = waits["asks"][0]["ask"].as_str().unwrap().replace('/', "%2F").replace('#', "%23");
     let path = format!("/api/asks/{}.{ask}", first["run"].as_str().unwrap());
     server.post(&path, &json!({"answer": "blue"})).await.expect(202);
-    server.until(second, "ok").await;
+    server.until(third["run"].as_str().unwrap(), "ok").await;
     let users: Vec<String> =
         said(&server).await.into_iter().filter(|message| message.starts_with("user")).collect();
-    assert_eq!(users, ["user: first", "user: second"]);
+    assert_eq!(users, ["user: first", "user: third"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_behind_a_question_do_not_hold_up_the_end() {
+    let ask = r#"{"text": "<ACTION><workflow__ask></workflow__ask></ACTION>"}"#;
+    let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["workflow:ask"]}"#;
+    let folder = project(&[("agents/plain.json", agent), crate::common::ASK, ("script.jsonl", ask)]);
+    let mut server = serve_with(folder, |options| options.settings.grace_ms = 600_000);
+    let mut runs = Vec::new();
+    for text in ["first", "second", "third"] {
+        let begun = server.post(PATH, &json!({"text": text})).await.expect(202).json();
+        runs.push(begun["run"].as_str().unwrap().to_owned());
+    }
+    server.until(&runs[0], "waiting").await;
+    pause(100).await;
+    server.handle.close();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), server.ended()).await;
+    assert!(ended.is_ok(), "they wait for an answer");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,6 +276,10 @@ async fn a_flow_runs_by_its_id() {
     assert_eq!(server.post("/api/flows/leav", &json!({})).await.expect(404).code(), "unknown_flow");
     let unknown = server.post("/api/flows/leave", &json!({"inputs": {"x": 1}})).await.expect(422);
     assert_eq!(unknown.code(), "unknown_parameter");
+    let other = server.post("/api/flows/leave", &json!({"session": "u"}));
+    let queued = server.post("/api/flows/leav", &json!({"session": "u"}));
+    let (other, queued) = futures::join!(other, queued);
+    assert_eq!((other.expect(202).status, queued.expect(404).status), (202, 404));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,6 +98,9 @@ async fn a_socket_tells_what_was_and_then_what_happens() {
     let live = frames.iter().position(|frame| frame["type"] == "live").unwrap();
     assert_eq!(frames[live]["seq"], json!(live));
     assert_eq!(events(&frames), server.events(&at_work).await);
+    let said = json!({"type": "say", "agent": "plain", "thread": "t", "text": "hi", "message_id": ""});
+    socket.say(&said).await;
+    assert_eq!(socket.next().await.unwrap()["code"], "bad_message_id");
     socket.say(&json!({"type": "sub", "run": "r1"})).await;
     let error = socket.next().await.unwrap();
     assert_eq!((&error["type"], &error["code"]), (&json!("error"), &json!("unknown_run")));

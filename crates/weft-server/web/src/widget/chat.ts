@@ -36,6 +36,8 @@ export class Chat {
   /** What was just written, until the conversation has it. */
   private readonly pending: HTMLElement[] = [];
   private seen = 0;
+  /** The message whose sending failed: where it is sent again unchanged, the server takes it once. */
+  private unsent: { text: string; id: string } | null = null;
 
   constructor(
     private readonly root: HTMLElement,
@@ -87,15 +89,19 @@ export class Chat {
     this.pending.push(mine);
     this.list.append(mine);
     this.toEnd();
+    // The id lets the server take a message once, however often the browser sends it.
+    const id = this.unsent?.text === text ? this.unsent.id : crypto.randomUUID();
+    this.unsent = null;
     try {
-      // The id lets the server take a message once, however often the browser sends it.
-      const body = JSON.stringify({ text, message_id: crypto.randomUUID() });
+      const body = JSON.stringify({ text, message_id: id });
       const response = await this.ask("messages", { method: "POST", body });
       if (!response.ok) throw new Error(String(response.status));
       await this.hear(response);
     } catch (failed) {
       this.drop(mine);
-      this.box.value = text;
+      this.unsent = { text, id };
+      // What was typed meanwhile stays.
+      if (this.box.value === "") this.box.value = text;
       const { slow, failed: words } = this.options.words;
       this.error.textContent = failed instanceof Error && failed.message === "429" ? slow : words;
     } finally {
@@ -142,6 +148,11 @@ export class Chat {
     if (message.role === "user") {
       const mine = this.pending[0];
       if (mine !== undefined) this.drop(mine);
+      if (this.unsent?.text === message.text) {
+        // It had arrived all the same.
+        if (this.box.value.trim() === message.text) this.box.value = "";
+        this.unsent = null;
+      }
     } else {
       this.draft.remove();
     }
