@@ -54,9 +54,9 @@ struct Asked {
     is_outcome: bool,
     /// Questions of the attempt that runs, in their order, by name where they have one.
     attempt: Vec<(Option<Arc<str>>, Arc<str>)>,
-    /// The calls that recorded questions are about.
+    /// The calls that recorded questions without names are about, and the texts of those that are about none.
     #[serde(skip)]
-    calls: HashMap<Arc<str>, (Option<ToolId>, Option<Arc<Map<String, Value>>>)>,
+    calls: HashMap<Arc<str>, (Option<AskedCall>, Option<String>)>,
     /// Questions without a name that the attempt has put since the node resumed.
     #[serde(skip)]
     repeated: usize,
@@ -77,12 +77,13 @@ impl Asked {
             self.repeated += 1;
             return next.map(|(_, ask)| Arc::clone(ask));
         };
-        // Earlier versions recorded no names: the next question about the same call has its name from now on.
+        // Earlier versions recorded no names: the next question about the same has its name from now on.
         let calls = &self.calls;
         let (own, ask) = unnamed.find(|(_, ask)| {
-            calls
-                .get(ask)
-                .is_none_or(|(tool, arguments)| *tool == question.tool && *arguments == question.arguments)
+            calls.get(ask).is_none_or(|(call, prompt)| match call {
+                Some(call) => call.tool == question.tool && call.arguments == question.arguments,
+                None => prompt.as_ref().is_none_or(|prompt| *prompt == question.prompt),
+            })
         })?;
         *own = Some(Arc::clone(name));
         Some(Arc::clone(ask))
@@ -154,11 +155,16 @@ impl Asks {
     }
 
     /// Notes a recorded question.
-    pub(crate) fn note(&mut self, path: &Arc<str>, record: Option<&ReplayData>, ask: &Arc<str>) {
+    pub(crate) fn note(
+        &mut self,
+        path: &Arc<str>,
+        record: Option<&ReplayData>,
+        (ask, prompt): (&Arc<str>, Option<&str>),
+    ) {
         let asked = self.asked.entry(Arc::clone(path)).or_default();
         let name = name_of(record);
-        if let Some(call) = call_of(record).filter(|_| name.is_none()) {
-            asked.calls.insert(Arc::clone(ask), (call.tool, call.arguments));
+        if name.is_none() {
+            asked.calls.insert(Arc::clone(ask), (call_of(record), prompt.map(str::to_owned)));
         }
         if asked.attempt.iter().all(|(_, known)| known != ask) {
             asked.add(name, Arc::clone(ask));
@@ -244,7 +250,7 @@ impl Asks {
 }
 
 /// Subject of a question about a call.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct AskedCall {
     pub(crate) kind: AskKind,
     pub(crate) tool: Option<ToolId>,

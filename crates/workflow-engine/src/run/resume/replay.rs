@@ -195,7 +195,7 @@ fn redo_node(run: &mut RunState<'_>, key: Key, kept: &StoredEvent) {
                 // It is asked again when the run resumes.
                 return run.asks.note_outcome(path, ask);
             }
-            run.asks.note(path, record, ask);
+            run.asks.note(path, record, (ask, prompt.as_deref()));
             redo_ask(run, key, place, (ask, prompt.as_deref(), call_of(record)));
         }
         _ => {}
