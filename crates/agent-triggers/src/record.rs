@@ -74,7 +74,7 @@ impl TriggerRecord {
         self
     }
 
-    /// What is due at a moment, and the record in which that is seen to.
+    /// Due firings at a moment, and the record that has seen them.
     ///
     /// A trigger whose times were changed, or that was not enabled before, begins at that moment and has missed nothing.
     #[must_use]

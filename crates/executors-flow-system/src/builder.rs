@@ -389,7 +389,8 @@ impl Build<'_> {
             (None, ActionKind::HandOff | ActionKind::Close | ActionKind::UpdateProfile) => None,
         };
         let is_profile = kind == ActionKind::UpdateProfile;
-        if !config.result_mapping.is_empty() && !(is_profile && config.endpoint.is_some()) {
+        let is_answered = is_profile && config.endpoint.is_some();
+        if !config.result_mapping.is_empty() && !is_answered {
             self.unheard(&format!("{place}/result_mapping"), "only the answer of `update_profile` is mapped");
         }
         if config.on_conflict != OnConflict::default() && !is_profile {

@@ -85,7 +85,9 @@ fn apply(
     match (action, &mut state.phase) {
         (SeatAction::ForgetProfile, _) => state.profile.clear(),
         (SeatAction::Note { .. }, _) => {}
-        (SeatAction::Reopen, Phase::Closed { .. }) => state.phase = Phase::Open,
+        (SeatAction::Reopen, Phase::Closed { .. }) | (SeatAction::GiveBack, Phase::HandedOver { .. }) => {
+            state.phase = Phase::Open;
+        }
         (SeatAction::Reopen, _) => return Err(SeatError::NotClosed),
         (_, Phase::Closed { .. }) => return Err(SeatError::Closed),
         (SeatAction::Take { .. }, Phase::HandedOver { person: Some(other), .. }) if *other != *person => {
@@ -99,7 +101,6 @@ fn apply(
             state.phase = Phase::HandedOver { since: now, action, reason, person: Some(person.to_owned()) };
             state.timers.clear();
         }
-        (SeatAction::GiveBack, Phase::HandedOver { .. }) => state.phase = Phase::Open,
         (SeatAction::GiveBack | SeatAction::Say { .. }, Phase::Open) => return Err(SeatError::NotHandedOff),
         (SeatAction::Close, _) => {
             state.phase = Phase::Closed { since: now, action: BY_HAND.to_owned() };

@@ -13,7 +13,7 @@ use crate::project::Project;
 #[derive(Debug, Clone, Copy)]
 pub struct TriggerStore<'p>(Option<&'p Store>);
 
-/// What is due of a trigger, taken by one caller.
+/// Due firings of a trigger, taken by one caller.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ClaimedDue {
@@ -110,7 +110,7 @@ impl TriggerStore<'_> {
     }
 
     /// Replaces the moment up to which a trigger is seen to; gives whether it was still the one before.
-    fn swap_seen(&self, id: &str, before: TriggerRecord, after: TriggerRecord) -> Result<bool, ProjectError> {
+    fn swap_seen(self, id: &str, before: TriggerRecord, after: TriggerRecord) -> Result<bool, ProjectError> {
         let Some(store) = self.0 else { return Ok(true) };
         let change = move |old| {
             let record = record_of(old);
@@ -185,7 +185,7 @@ impl TriggerStore<'_> {
     }
 
     /// Returns `true` if an event of an agent is free. Removes those whose run began before its process ended.
-    fn has_free_event(&self, agent: &str, now: Timestamp) -> Result<bool, ProjectError> {
+    fn has_free_event(self, agent: &str, now: Timestamp) -> Result<bool, ProjectError> {
         let Some(store) = self.0 else { return Ok(false) };
         let mut is_any = false;
         for waiting in
@@ -202,7 +202,7 @@ impl TriggerStore<'_> {
 
     /// Changes the events that wait for an agent; nothing is changed where the change gives nothing.
     fn change_events<T: Send + 'static>(
-        &self,
+        self,
         agent: &str,
         change: impl FnOnce(&mut Vec<WaitingEvent>) -> Option<T> + Send + 'static,
     ) -> Result<Option<T>, ProjectError> {

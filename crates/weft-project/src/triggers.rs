@@ -44,7 +44,7 @@ impl ProjectTriggers {
                     _ => continue,
                 };
             let path = folder.join(&relative);
-            if let Err(error) = found.add(path.clone(), named, agents) {
+            if let Err(error) = found.add(&path, named, agents) {
                 found.broken.push(error);
             }
             found.files.push(path);
@@ -52,14 +52,14 @@ impl ProjectTriggers {
         Ok(found)
     }
 
-    fn add(&mut self, path: PathBuf, named: &str, agents: &ProjectAgents) -> Result<(), FileError> {
-        let fault = |message: String| FileError { path: path.clone(), line: None, column: None, message };
-        let text = read_file(&path).map_err(|error| match error {
+    fn add(&mut self, path: &Path, named: &str, agents: &ProjectAgents) -> Result<(), FileError> {
+        let fault = |message: String| FileError { path: path.to_owned(), line: None, column: None, message };
+        let text = read_file(path).map_err(|error| match error {
             ProjectError::NotText(at) => at,
             other => fault(other.to_string()),
         })?;
         let file = TriggerFile::from_json(&text).map_err(|error| FileError {
-            path: path.clone(),
+            path: path.to_owned(),
             line: Some(error.line),
             column: Some(error.column),
             message: error.to_string(),
@@ -77,7 +77,7 @@ impl ProjectTriggers {
                     trigger.id
                 )));
             }
-            let (agent, path) = (agent.clone(), path.clone());
+            let (agent, path) = (agent.clone(), path.to_owned());
             self.triggers.insert(trigger.id.clone(), AgentTrigger { agent, path, trigger });
         }
         Ok(())

@@ -24,7 +24,7 @@ fn emit(run: &StoredRun, place: EventLocation, body: EventBody) {
     run.record(&mut vec![UnsequencedEvent::new(place, body)]);
 }
 
-fn entered(mode: &str, state: Value) -> EventBody {
+fn entered(mode: &str, state: &Value) -> EventBody {
     let state = state.as_object().unwrap().clone().into_iter();
     let state = state.map(|(key, value)| (key.into(), Arc::new(value))).collect();
     EventBody::LoopEntered { mode: mode.into(), state: Some(Arc::new(state)) }
@@ -63,7 +63,7 @@ fn a_pass_has_what_it_began_with_did_and_decided() {
     let store = Store::memory().unwrap();
     let run = begin(&store);
     let long = "x".repeat(5000);
-    emit(&run, at("Z", None), entered("until", json!({"n": 0, "text": long})));
+    emit(&run, at("Z", None), entered("until", &json!({"n": 0, "text": long})));
     emit(&run, at("Z", Some(0)), EventBody::LoopIterStarted { item: Some(Arc::new(json!("first"))) });
     let tool: agent_types::ToolId = "search".parse().unwrap();
     let call = EventLocation { call: Some(CallId::new("c1")), ..at("Z[0]/exec", Some(0)) };
@@ -97,7 +97,7 @@ fn a_pass_has_what_it_began_with_did_and_decided() {
     emit(&run, at("Z[0]/b", Some(0)), failed);
     emit(&run, at("Z", Some(0)), left("n", json!(1), PassDecision::Condition));
     emit(&run, at("Z", None), EventBody::LoopExited { passes: 1, why: LoopEnd::Condition });
-    emit(&run, at("Y", None), entered("times", json!({})));
+    emit(&run, at("Y", None), entered("times", &json!({})));
     emit(&run, at("Y", Some(0)), EventBody::LoopIterStarted { item: None });
     store.flush().unwrap();
 
@@ -125,9 +125,9 @@ fn a_pass_has_what_it_began_with_did_and_decided() {
 fn tokens_of_a_loop_inside_a_pass_are_those_of_the_pass_as_well() {
     let store = Store::memory().unwrap();
     let run = begin(&store);
-    emit(&run, at("Z", None), entered("times", json!({})));
+    emit(&run, at("Z", None), entered("times", &json!({})));
     emit(&run, at("Z", Some(0)), EventBody::LoopIterStarted { item: None });
-    emit(&run, at("Z[0]/I", None), entered("times", json!({"k": 0})));
+    emit(&run, at("Z[0]/I", None), entered("times", &json!({"k": 0})));
     for number in 0..2 {
         emit(&run, at("Z[0]/I", Some(number)), EventBody::LoopIterStarted { item: None });
         let record = ReplayData { usage: Some(Usage::new(3, 1)), ..ReplayData::default() };
@@ -153,7 +153,7 @@ fn a_hundred_thousand_passes_are_read_page_by_page() {
     const PASSES: u64 = 100_000;
     let store = Store::memory().unwrap();
     let run = begin(&store);
-    emit(&run, at("Z", None), entered("times", json!({"n": 0})));
+    emit(&run, at("Z", None), entered("times", &json!({"n": 0})));
     for number in 0..PASSES {
         emit(&run, at("Z", Some(number)), EventBody::LoopIterStarted { item: None });
         emit(&run, at("Z", Some(number)), left("n", json!(number + 1), PassDecision::Next));
@@ -175,7 +175,7 @@ fn a_hundred_thousand_passes_are_read_page_by_page() {
 fn a_cursor_stays_short_however_much_is_open() {
     let store = Store::memory().unwrap();
     let run = begin(&store);
-    emit(&run, at("Z", None), entered("each", json!({"text": "x".repeat(300)})));
+    emit(&run, at("Z", None), entered("each", &json!({"text": "x".repeat(300)})));
     for number in 0..100 {
         emit(&run, at("Z", Some(number)), EventBody::LoopIterStarted { item: None });
     }

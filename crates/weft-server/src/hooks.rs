@@ -44,7 +44,7 @@ async fn answer(
         Ok(value) => value,
         Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
     };
-    let firing = Firing::webhook(body, message_id(&headers));
+    let firing = Firing::webhook(&body, message_id(&headers));
     let (send, begun) = oneshot::channel();
     let own = Arc::clone(&app);
     // A sender that leaves does not stop what it began.

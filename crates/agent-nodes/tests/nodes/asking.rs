@@ -42,7 +42,7 @@ fn a_reply_is_given_whole_and_as_it_comes() {
 fn nothing_behind_a_block_reaches_the_stream() {
     let read = "I look. <ACTION><say><say>a</say></say></ACTION>";
     let streamed = |chunks: &Value, native: bool| {
-        let world = World::on(&[chunks.clone()], native);
+        let world = World::on(std::slice::from_ref(chunks), native);
         let workflow =
             one("agent:LlmApiRequest", &json!({"messages": messages(), "tools": ["say"]}), &json!({}));
         world.run(&workflow, json!({})).ok().output("text")

@@ -79,7 +79,7 @@ fn an_effect_waits_for_approval() {
     let pay = one("core:Tool", &json!({"say": "x"}), &json!({"tool": "pay"}));
     let waiting = world.run(&pay, json!({})).outcome;
     assert_eq!(waiting.status, RunStatus::Waiting);
-    assert_eq!(waiting.asks[0].tool.as_ref().map(|tool| tool.as_str()), Some("pay"));
+    assert_eq!(waiting.asks[0].tool.as_ref().map(agent_types::ToolId::as_str), Some("pay"));
     assert!(world.calls().is_empty());
     let mut world = World::new(&[]);
     let config = LlmNodeConfig { approval: ApprovalMode::All, ..LlmNodeConfig::in_memory() };
@@ -184,7 +184,7 @@ fn rope() -> Value {
 fn a_value_is_taken_out_of_a_text() {
     let reply = |text: &str| json!({"text": text});
     let right = reply("```json\n{\"count\": 3}\n```");
-    let world = World::new(&[right.clone()]);
+    let world = World::new(std::slice::from_ref(&right));
     assert_eq!(world.run(&extract(&rope()), json!({})).ok().output("value"), json!({"count": 3}));
     let request = world.model.requests.lock().unwrap()[0].clone();
     assert_eq!(request.response_schema, Some(rope()));

@@ -68,10 +68,10 @@ async fn a_timer_asks_the_agent_and_a_flow_that_continues_has_failed() {
     setup.clock = Arc::new(clock.clone());
     let world = setup.build();
     world.say("s", "hi").await;
-    clock.advance(Duration::from_millis(1000));
+    clock.advance(Duration::from_secs(1));
     let asked = world.fire("s").await.unwrap();
     assert_eq!((asked.text(), asked.handled.timer.as_deref()), (Some("Is anything open?"), Some("ask")));
-    clock.advance(Duration::from_millis(1000));
+    clock.advance(Duration::from_secs(1));
     let failed = world.fire("s").await.unwrap();
     assert_eq!((failed.handled.exit, failed.text()), (ExitReason::ToolError, None));
     let is_end = |body: &EventBody| {

@@ -15,7 +15,7 @@ async fn messages_of_a_session_go_one_by_one_and_sessions_go_in_parallel() {
     let file = json!({"flows": [{"flow_id": "slow", "trigger_patterns": ["slow"], "endpoint": {"url": stub.url("/{$ctx.session}"), "method": "POST", "body": {"said": "{user_message}"}}}]});
     let world = Setup::new(file).with(&stub).build();
     let orchestrator = &world.orchestrator;
-    let all = futures::future::join_all([
+    let all = futures::future::join_all(vec![
         orchestrator.handle("a", "slow 1"),
         orchestrator.handle("a", "slow 2"),
         orchestrator.handle("b", "slow 3"),

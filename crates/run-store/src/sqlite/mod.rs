@@ -29,7 +29,7 @@ const NOTICE: i32 = 30;
 /// Longest pause between two attempts, in milliseconds.
 const LONGEST_PAUSE: i32 = 20;
 /// Attempts to remove something when the disk is full.
-const REMOVALS: u32 = 5;
+const REMOVALS: u32 = 50;
 /// Pages of the write-ahead log after which it is folded into the file.
 const CHECKPOINT_PAGES: u32 = 256;
 

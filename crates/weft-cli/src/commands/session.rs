@@ -77,13 +77,13 @@ fn print_info(context: &Context, info: &SessionInfo) -> Result<(), Failure> {
 fn line_of(info: &SessionInfo) -> String {
     let mut line = format!("{}\t{}", info.session, info.with.as_str());
     if let (Some(since), Some(action)) = (&info.since, &info.action) {
-        line += &format!("\tsince {since} ({action})");
+        line.extend(["\tsince ", since, " (", action, ")"]);
     }
     for (label, value) in [("reason", &info.reason), ("taken by", &info.person)] {
         line += &value.as_ref().map(|value| format!("\t{label} {value}")).unwrap_or_default();
     }
     if let Some(waited) = info.waiting_ms {
-        line += &format!("\twaits for {} s", waited / 1000);
+        line.extend(["\twaits for ", &(waited / 1000).to_string(), " s"]);
     }
     line
 }
@@ -93,7 +93,7 @@ pub(super) fn line_of_message(message: &ChatMessage) -> String {
     let author = json!(message.author);
     let mut line = author.as_str().unwrap_or_default().to_owned();
     if let Some(name) = &message.name {
-        line += &format!(" {name}");
+        line.extend([" ", name]);
     }
     let tools: Vec<&str> = message.calls.iter().map(|call| call.tool.as_str()).collect();
     let calls = if tools.is_empty() { String::new() } else { format!(" [{}]", tools.join(", ")) };

@@ -110,13 +110,12 @@ pub(super) fn session_work(
     let context = open.turn_context(&cancel).with_tasks(Arc::clone(&board));
     let OpenAgent { sink, plan, thread, .. } = open;
     // A conversation that the client keeps is gone with the run.
-    let (session, orchestrator) = match thread {
-        Some(session) => (session, orchestrator),
-        None => {
-            let session = sink.sink().run().to_string();
-            let entries = plan.history.iter().cloned().map(Entry::from).collect();
-            (session.clone(), orchestrator.in_memory(session, entries))
-        }
+    let (session, orchestrator) = if let Some(session) = thread {
+        (session, orchestrator)
+    } else {
+        let session = sink.sink().run().to_string();
+        let entries = plan.history.iter().cloned().map(Entry::from).collect();
+        (session.clone(), orchestrator.in_memory(session, entries))
     };
     let work = async move {
         let mut message = UserMessage::new(plan.message).with_values(plan.values);

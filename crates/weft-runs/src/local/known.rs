@@ -94,12 +94,11 @@ fn replace(store: &Store, key: &str, expected: Value, new: Value) -> Result<bool
 /// A handle of a run that was begun before, with its events from the first on.
 pub(super) fn known_run(runs: &LocalRuns, run: RunId) -> Result<RunHandle, RunsError> {
     let live = runs.live().get(&run).cloned();
-    let events = match &live {
-        Some(live) => events::from_start(&run, &live.sink),
-        None => {
-            let store = runs.project().required_store(&run)?.clone();
-            events::stored(&run, store)
-        }
+    let events = if let Some(live) = &live {
+        events::from_start(&run, &live.sink)
+    } else {
+        let store = runs.project().required_store(&run)?.clone();
+        events::stored(&run, store)
     };
     let (own, of) = (runs.clone(), run.clone());
     let outcome = Outcome::new(async move {

@@ -162,17 +162,15 @@ async fn execute_in_turn(
     is_queued.store(false, Ordering::Relaxed);
     match runs.with_project(move |project| prepare(project, hold)).await {
         Ok(prepared) => execute(runs, admission, prepared).await,
-        Err(error) => match text {
-            Some(text) => {
+        Err(error) => {
+            if let Some(text) = text {
                 let ended = end_unstarted(runs, &sink, &name, Some((text, error))).await;
-                Executed::without_work(ended)
+                return Executed::without_work(ended);
             }
             // It stays interrupted.
-            None => {
-                sink.leave();
-                Executed::without_work(Err(error))
-            }
-        },
+            sink.leave();
+            Executed::without_work(Err(error))
+        }
     }
 }
 

@@ -48,7 +48,7 @@ impl Firing {
 
     /// A message of another system, with the id that it gave it.
     #[must_use]
-    pub fn webhook(body: Value, message_id: Option<String>) -> Self {
+    pub fn webhook(body: &Value, message_id: Option<String>) -> Self {
         let mut payload = json!({"body": body});
         if let Some(message) = &message_id {
             payload["message_id"] = message.as_str().into();

@@ -58,8 +58,8 @@ pub(crate) struct Session {
 
 /// End of a run, or its waiting.
 enum Ended {
-    Agent(Box<agent_runtime::RunOutcome>, AgentState),
-    Nodes(workflow_engine::RunOutcome),
+    Agent(Box<(agent_runtime::RunOutcome, AgentState)>),
+    Nodes(Box<workflow_engine::RunOutcome>),
 }
 
 /// A run that waits.
@@ -158,7 +158,7 @@ impl Session {
             ("query".to_owned(), text.as_str().into()),
             ("history".to_owned(), history.clone()),
         ]);
-        canvas::run(parts, inputs, life, log).await.map(Ended::Nodes)
+        canvas::run(parts, inputs, life, log).await.map(|outcome| Ended::Nodes(Box::new(outcome)))
     }
 
     /// Runs the agent.
@@ -172,8 +172,8 @@ impl Session {
         let agent = self.agent.clone().with_cancel(life.cancel.clone());
         let sink = Arc::clone(life) as Arc<dyn EventSink>;
         let run = agent.start_in(base.clone(), input.clone(), sink, log);
-        let (outcome, state) = run.map_err(|error| error.to_string())?.outcome().await;
-        Ok(Ended::Agent(Box::new(outcome), state))
+        let ended = run.map_err(|error| error.to_string())?.outcome().await;
+        Ok(Ended::Agent(Box::new(ended)))
     }
 
     /// Puts what the thread holds before the first turn where it belongs.
@@ -361,7 +361,7 @@ impl Session {
         let Some(front) = &self.front else { return Ok(()) };
         let log = log.map(|log| (log, before));
         let (text, sink) = (input.text(), Arc::clone(&life) as Arc<dyn EventSink>);
-        let ended = life.work(front.handle(&text, sink, log, life.cancel.clone())).await;
+        let ended = life.work(Box::pin(front.handle(&text, sink, log, life.cancel.clone()))).await;
         let mut history = front.history().await?;
         history.truncate(before);
         let base = AgentState::from_history(history);
@@ -381,7 +381,7 @@ impl Session {
 
     async fn go(&mut self, start: Start, seen: &mut Seen) -> Result<(), Fault> {
         if self.front.is_some() && !matches!(&start, Start::New(AgentInput::Event { .. })) {
-            return self.go_through(start, seen).await;
+            return Box::pin(self.go_through(start, seen)).await;
         }
         let (base, input, stored, log) = self.begin_run(start)?;
         let run = stored.run().clone();
@@ -390,8 +390,8 @@ impl Session {
             life.cancel.cancel();
         }
         let ended = match &self.nodes {
-            None => life.work(self.run_agent(&life, &base, &input, log)).await,
-            Some(history) => life.work(self.run_nodes(&life, history, &input, log)).await,
+            None => life.work(Box::pin(self.run_agent(&life, &base, &input, log))).await,
+            Some(history) => life.work(Box::pin(self.run_nodes(&life, history, &input, log))).await,
         };
         let Some(ended) = ended else {
             let open = Open { run, base, input, pending: Vec::new() };
@@ -409,7 +409,8 @@ impl Session {
     /// Takes the state of a run that has ended. Returns the open questions of one that waits.
     fn take_ended(&mut self, ended: Ended, seen: &mut Seen) -> Option<Vec<PendingCall>> {
         match ended {
-            Ended::Agent(outcome, state) => {
+            Ended::Agent(ended) => {
+                let (outcome, state) = *ended;
                 seen.take_outcome(&outcome);
                 seen.take_history(&outcome.history);
                 let waits = agent_runtime::exit_status(outcome.exit) == RunStatus::Waiting;

@@ -1,6 +1,7 @@
 //! Sessions, for the people who answer in place of the agent.
 
 use std::convert::Infallible;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -239,7 +240,7 @@ impl Follower {
                     () = self.app.closing.cancelled() => return None,
                 }
             }
-            let text = self.news(detail(&self.app, &self.session).await.ok()?);
+            let text = self.news(&detail(&self.app, &self.session).await.ok()?);
             if !text.is_empty() {
                 return Some(text);
             }
@@ -247,20 +248,21 @@ impl Follower {
         Some(": here\n\n".to_owned())
     }
 
-    fn news(&mut self, now: SessionDetail) -> String {
+    fn news(&mut self, now: &SessionDetail) -> String {
+        // Writing to a text cannot fail.
         let mut text = String::new();
         // A message that was taken back is followed by others in its place.
         self.seen = self.seen.min(now.messages.len());
         for message in now.messages.iter().skip(self.seen) {
             self.seen += 1;
             let data = json!(message);
-            text += &format!("id: {}\nevent: message\ndata: {data}\n\n", self.seen);
+            let _ = write!(text, "id: {}\nevent: message\ndata: {data}\n\n", self.seen);
         }
         // The time that passes is not news.
         let mut state = now.info.clone();
         state.waiting_ms = state.waiting_ms.map(|_| 0);
         if self.state.as_ref() != Some(&state) {
-            text += &format!("event: state\ndata: {}\n\n", json!(now.info));
+            let _ = write!(text, "event: state\ndata: {}\n\n", json!(now.info));
             self.state = Some(state);
         }
         text

@@ -1,6 +1,7 @@
 //! The conversation of a user as it is said, in whichever process.
 
 use std::convert::Infallible;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,12 @@ struct Follower {
 }
 
 /// Answer that streams a conversation until the server ends.
-pub(super) fn stream(app: &Arc<App>, agent: String, user: UserKey, seen: usize) -> impl IntoResponse {
+pub(super) fn stream(
+    app: &Arc<App>,
+    agent: String,
+    user: &UserKey,
+    seen: usize,
+) -> impl IntoResponse + use<> {
     let name = ThreadName::new(agent, user.thread());
     let follower = Follower { app: Arc::clone(app), name, seen, state: None, is_first: true };
     let pieces = futures::stream::unfold(follower, |mut follower| async move {
@@ -62,6 +68,7 @@ impl Follower {
     }
 
     async fn news(&mut self) -> String {
+        // Writing to a text cannot fail.
         let mut text = String::new();
         // A conversation that has not begun cannot be read yet.
         if let Ok(thread) = self.app.runs.thread(&self.name, ThreadAction::Read).await {
@@ -70,12 +77,12 @@ impl Follower {
             self.seen = self.seen.min(shown.len());
             for message in shown.iter().skip(self.seen) {
                 self.seen += 1;
-                text += &format!("id: {}\nevent: message\ndata: {message}\n\n", self.seen);
+                let _ = write!(text, "id: {}\nevent: message\ndata: {message}\n\n", self.seen);
             }
         }
         let state = self.state().await;
         if self.state.as_ref() != Some(&state) {
-            text += &format!("event: state\ndata: {state}\n\n");
+            let _ = write!(text, "event: state\ndata: {state}\n\n");
             self.state = Some(state);
         }
         text

@@ -25,7 +25,7 @@ struct Reply {
 }
 
 /// Answer that streams the text of a run. The run continues where the client leaves.
-pub(super) fn stream(app: &Arc<App>, begun: RunHandle) -> impl IntoResponse {
+pub(super) fn stream(app: &Arc<App>, begun: RunHandle) -> impl IntoResponse + use<> {
     let reply =
         Reply { app: Arc::clone(app), events: Some(begun.events), content: Content::new(true, false) };
     let pieces = futures::stream::unfold(reply, |mut reply| async move {
