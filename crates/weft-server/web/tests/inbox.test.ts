@@ -28,7 +28,7 @@ const desk = (origin: string): Files => ({
     flows: [],
     system_actions: [{ action_id: "human", handler: "handoff", trigger_patterns: ["a person"] }],
   },
-  "script.jsonl": script({ text: "I am the agent." }),
+  "script.jsonl": script({ text: "I am the agent." }, { text: "I am back." }),
 });
 
 const texts = (frame: Frame): Promise<string[]> => frame.locator(".message").allInnerTexts();
@@ -78,7 +78,7 @@ test("a customer is handed over, answered by a person, given back, through the d
   await session.locator("[data-action=give-back]").click();
   await frame.locator("[data-with=agent]").waitFor();
   await write("And now?");
-  await frame.locator(".message.theirs:not(.draft)", { hasText: "I am the agent." }).nth(1).waitFor();
+  await said("I am back.");
   assert.ok(!(await texts(frame)).some((text) => text.includes("seems angry")), "a note is not the customer's");
 
   await staff.page.locator("[data-session] [data-action=close]").click();
