@@ -150,13 +150,28 @@ fn edited(text: &str, (at, edit): &(prop::sample::Index, Edit)) -> String {
     }
 }
 
+/// The schema without lengths of texts, which grammars leave to the validation of arguments.
+fn without_lengths(mut schema: Value) -> Value {
+    if let Some(members) = schema.as_object_mut() {
+        members.retain(|key, value| !matches!(key.as_str(), "minLength" | "maxLength") || !value.is_number());
+    }
+    match &mut schema {
+        Value::Object(members) => {
+            members.values_mut().for_each(|value| *value = without_lengths(value.take()))
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| *value = without_lengths(value.take())),
+        _ => {}
+    }
+    schema
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Whatever was changed in a block: if a grammar lets it through, the reader runs it, and reads valid arguments.
     #[test]
     fn what_is_let_through_is_read_back((schema, arguments) in call(), edits in vec(edit(), 0..4)) {
-        let tools = tool_set("kb:find", &schema);
+        let tools = tool_set("kb:find", &without_lengths(schema));
         let written = tools.encode(&[("kb:find", arguments.as_object().unwrap())]).unwrap();
         let text = edits.iter().fold(written, |text, edit| edited(&text, edit));
         let lark = Lark::new(&grammar(&tools, GrammarFormat::Lark).text);
