@@ -1,17 +1,11 @@
 //! Sessions, for the people who answer in place of the agent.
 
-use std::convert::Infallible;
-use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures::stream;
-use http::{HeaderMap, header};
+use axum::response::Response;
+use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,14 +16,9 @@ use weft_runs::{
 use super::{Operation, delete, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, OptionalBody, Path, Query};
+use crate::live::conversation::{self, Reading};
 use crate::problem::Problem;
 use crate::runs::check_thread;
-
-/// Interval at which a session is read for those who follow it, in whichever process something is said.
-const LOOK: Duration = Duration::from_millis(300);
-
-/// Readings between two comments on a silent stream.
-const SILENCE: u32 = 50;
 
 /// A session with its conversation.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -210,61 +199,17 @@ async fn follow(
     let seen = last.or(query.after).unwrap_or(0);
     // What cannot be read is refused before the stream begins.
     app.runs.session(&session).await?;
-    let follower = Follower { app, session, seen, state: None, is_first: true };
-    let pieces = stream::unfold(follower, |mut follower| async move {
-        let piece = follower.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(piece)), follower))
-    });
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    let of = Arc::clone(&app);
+    Ok(conversation::stream(&app, seen, move || {
+        let (app, session) = (Arc::clone(&of), session.clone());
+        async move { Some(reading(&detail(&app, &session).await.ok()?)) }
+    }))
 }
 
-/// A client that follows a session.
-struct Follower {
-    app: Arc<App>,
-    session: String,
-    /// Messages that it has received.
-    seen: usize,
-    /// State that it has received.
-    state: Option<SessionInfo>,
-    is_first: bool,
-}
-
-impl Follower {
-    /// The next messages and the state, when there are some; a comment now and then. `None` at shutdown.
-    async fn next(&mut self) -> Option<String> {
-        for _ in 0..SILENCE {
-            if !std::mem::take(&mut self.is_first) {
-                tokio::select! {
-                    () = self.app.clock.sleep(LOOK) => {}
-                    () = self.app.closing.cancelled() => return None,
-                }
-            }
-            let text = self.news(&detail(&self.app, &self.session).await.ok()?);
-            if !text.is_empty() {
-                return Some(text);
-            }
-        }
-        Some(": here\n\n".to_owned())
-    }
-
-    fn news(&mut self, now: &SessionDetail) -> String {
-        // Writing to a text cannot fail.
-        let mut text = String::new();
-        // A message that was taken back is followed by others in its place.
-        self.seen = self.seen.min(now.messages.len());
-        for message in now.messages.iter().skip(self.seen) {
-            self.seen += 1;
-            let data = json!(message);
-            let _ = write!(text, "id: {}\nevent: message\ndata: {data}\n\n", self.seen);
-        }
-        // The time that passes is not news.
-        let mut state = now.info.clone();
-        state.waiting_ms = state.waiting_ms.map(|_| 0);
-        if self.state.as_ref() != Some(&state) {
-            let _ = write!(text, "event: state\ndata: {}\n\n", json!(now.info));
-            self.state = Some(state);
-        }
-        text
-    }
+fn reading(now: &SessionDetail) -> Reading {
+    // The time that passes is not news.
+    let mut news = now.info.clone();
+    news.waiting_ms = news.waiting_ms.map(|_| 0);
+    let messages = now.messages.iter().map(|message| json!(message)).collect();
+    Reading { messages, state: json!(now.info), news: json!(news) }
 }

@@ -1,5 +1,6 @@
 //! Runs as they happen, for any number of readers.
 
+pub(crate) mod conversation;
 mod hub;
 mod socket;
 mod sse;

@@ -142,5 +142,5 @@ async fn follow(
 ) -> Result<Response, Problem> {
     let widget = settings(&app, &name)?;
     let user = user(&headers, &name)?;
-    Ok(events::stream(&app, widget.agent, &user, query.after.unwrap_or(0)).into_response())
+    Ok(events::stream(&app, widget.agent, &user, query.after.unwrap_or(0)))
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type Seen, closeBrowser, open, runUntil, serve, untilStatus } from "./harness.ts";
-import { BOSS } from "./projects.ts";
+import { BOSS, SLOW } from "./projects.ts";
 import { seenOf } from "./seen.ts";
 
 after(closeBrowser);
@@ -60,18 +60,7 @@ test("a server that went away is told, and what to do about it", async () => {
 });
 
 test("a run whose server died is interrupted, not running, and resumes where it is looked at", async () => {
-  const slow = {
-    name: "slow",
-    description: "Waits.",
-    interfaceInputs: {},
-    interfaceOutputs: { v: { dataFlowType: "WILDCARD" } },
-    nodes: [
-      { id: "wait", type: "core:Delay", configValues: { ms: 600_000 } },
-      { id: "out", type: "core:GroupOutput" },
-    ],
-    edges: [{ source: "wait", sourceHandle: "value", target: "out", targetHandle: "v" }],
-  };
-  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": slow });
+  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": SLOW });
   const run = await runUntil(server, { workflow: "slow", inputs: {} }, "running");
   const { page, close } = await open(server, `#/timeline/${run}`);
   await page.locator(`[data-run='${run}'][data-run-status=running]`).waitFor();

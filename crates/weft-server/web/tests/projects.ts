@@ -36,6 +36,19 @@ export const COUNT = {
   ],
 };
 
+/** Waits for ten minutes. */
+export const SLOW = {
+  name: "slow",
+  description: "Waits.",
+  interfaceInputs: {},
+  interfaceOutputs: { v: { dataFlowType: "WILDCARD" } },
+  nodes: [
+    { id: "wait", type: "core:Delay", configValues: { ms: 600_000 } },
+    { id: "out", type: "core:GroupOutput" },
+  ],
+  edges: [{ source: "wait", sourceHandle: "value", target: "out", targetHandle: "v" }],
+};
+
 /** Asks a person. */
 export const ASK = {
   name: "ask",

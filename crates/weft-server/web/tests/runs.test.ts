@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { closeBrowser, open, runUntil, serve } from "./harness.ts";
-import { BOSS } from "./projects.ts";
+import { BOSS, SLOW } from "./projects.ts";
 import { seenOf } from "./seen.ts";
 
 after(closeBrowser);
@@ -35,18 +35,7 @@ test("runs are listed and filtered; what waits opens where it can be answered", 
 });
 
 test("a run that was stopped is retried, from the list and where it is looked at", async () => {
-  const slow = {
-    name: "slow",
-    description: "Waits.",
-    interfaceInputs: {},
-    interfaceOutputs: { v: { dataFlowType: "WILDCARD" } },
-    nodes: [
-      { id: "wait", type: "core:Delay", configValues: { ms: 600_000 } },
-      { id: "out", type: "core:GroupOutput" },
-    ],
-    edges: [{ source: "wait", sourceHandle: "value", target: "out", targetHandle: "v" }],
-  };
-  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": slow });
+  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": SLOW });
   const stopped = await runUntil(server, { workflow: "slow", inputs: {} }, "running");
   const { page, complaints, close } = await open(server, `#/timeline/${stopped}`);
   await page.locator("[data-action=stop]").click();
