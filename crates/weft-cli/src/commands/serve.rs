@@ -19,6 +19,9 @@ const TOKEN: &str = "WEFT_TOKEN";
 /// Time limit for the end of a server beyond the time of its runs.
 const LATE: Duration = Duration::from_secs(5);
 
+/// Checks in that time whether the store has taken everything.
+const CHECKS: u32 = 500;
+
 pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit, Failure> {
     log_lines::to_stderr();
     let project = context.project(None)?;
@@ -110,7 +113,7 @@ async fn heed_signals(handle: &ServerHandle, grace: Duration) {
         handle.abandon();
         SystemClock.sleep(LATE).await;
     }
-    match handle.unkept() {
+    match unkept_at_last(handle).await {
         0 => note!("the server is left: work of a run does not end; the run can be resumed"),
         unkept => note!(
             "the server is left before the store took everything: {unkept} events or changes are not kept\nhelp: end what locks the store, or give the server more time with [server] grace_ms"
@@ -118,6 +121,18 @@ async fn heed_signals(handle: &ServerHandle, grace: Duration) {
     }
     weft_project::kill_programs();
     std::process::exit(Exit::Failed as i32);
+}
+
+/// Events that the store has not taken within a short time. A store that is only slow has none at some moment, though the
+/// runs that are left add to them.
+async fn unkept_at_last(handle: &ServerHandle) -> usize {
+    for _ in 0..CHECKS {
+        if handle.unkept() == 0 {
+            return 0;
+        }
+        SystemClock.sleep(LATE / CHECKS).await;
+    }
+    handle.unkept()
 }
 
 #[cfg(unix)]
