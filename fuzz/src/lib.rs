@@ -1,7 +1,7 @@
 //! What the fuzz targets share: schemas of many shapes, and values made by them.
 //!
 //! ```text
-//! cargo xtask fuzz [decoder|round_trip|coercion|provider|mcp_message|workflow_file|flows_file] [SECONDS]
+//! cargo xtask fuzz [decoder|round_trip|coercion|provider|mcp_message|workflow_file|flows_file] [RUNS]
 //! ```
 
 mod schemas;

@@ -45,8 +45,8 @@ cargo xtask TASK
                             kill-agent, cut); a storm of kills over an agent whose model and tools are servers (paid
                             [ROUNDS]); fifty agents on one server, whose memory must not grow (server);
                             twenty mixed clients for minutes (load)
-  fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion, provider, mcp_message, workflow_file, flows_file (all, ten
-                            minutes each); needs nightly and cargo-fuzz
+  fuzz [TARGET] [RUNS]      decoder, round_trip, coercion, provider, mcp_message, workflow_file, flows_file (all, a
+                            million inputs each); needs a C++ compiler
 ";
 
 fn main() -> ExitCode {

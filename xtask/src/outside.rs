@@ -9,7 +9,15 @@ use crate::workspace;
 
 const TARGETS: [&str; 7] =
     ["decoder", "round_trip", "coercion", "provider", "mcp_message", "workflow_file", "flows_file"];
-/// Seconds that a fuzz target or a server is kept busy by default.
+/// Inputs of a fuzz target by default.
+const RUNS: &str = "1000000";
+
+/// Flags that let libFuzzer see which code an input reaches. They need neither the nightly toolchain nor cargo-fuzz.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
+
+/// Seconds that a server is kept busy by default.
 const SECONDS: &str = "600";
 
 /// Minutes of a mixed load by default.
@@ -83,25 +91,51 @@ fn soak_load(minutes: &str) -> Result<()> {
 /// Fuzzes one target, or all of them one after the other.
 pub(crate) fn fuzz(options: &[String]) -> Result<()> {
     match options {
-        [] => TARGETS.iter().try_for_each(|target| fuzz_one(target, SECONDS)),
-        [target] => fuzz_one(target, SECONDS),
-        [target, seconds] => fuzz_one(target, seconds),
-        _ => bail!("cargo xtask fuzz [TARGET] [SECONDS]"),
+        [] => TARGETS.iter().try_for_each(|target| fuzz_one(target, RUNS)),
+        [target] => fuzz_one(target, RUNS),
+        [target, runs] => fuzz_one(target, runs),
+        _ => bail!("cargo xtask fuzz [TARGET] [RUNS]"),
     }
 }
 
-fn fuzz_one(target: &str, seconds: &str) -> Result<()> {
+/// Gives a target so many inputs, which it makes from its seeds and from what it has found before.
+fn fuzz_one(target: &str, runs: &str) -> Result<()> {
     if !TARGETS.contains(&target) {
-        bail!("`{target}` is no fuzz target: {}", TARGETS.join(", "));
+        bail!("`{target}` is not a fuzz target: {}", TARGETS.join(", "));
     }
-    if workspace::output("cargo", &["fuzz", "--version"]).is_err() {
-        bail!("cargo-fuzz is missing: cargo install --locked cargo-fuzz");
-    }
-    let corpus = format!("fuzz/corpus/{target}");
-    fs::create_dir_all(workspace::root().join(&corpus)).with_context(|| corpus.clone())?;
-    let seeds = format!("fuzz/seeds/{target}");
-    let time = format!("-max_total_time={seconds}");
-    let run = ["run", "nightly", "cargo", "fuzz", "run", target, &corpus, &seeds];
-    let limits = ["--", &time, "-dict=fuzz/tokens.dict", "-max_len=4096", "-timeout=10"];
-    workspace::run("rustup", &[&run[..], &limits[..]].concat())
+    let folder = workspace::root().join("target/fuzz");
+    let host = host()?;
+    let mut build = Command::new("cargo");
+    build.args([
+        "build",
+        "--release",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--target",
+        &host,
+        "--bin",
+        target,
+    ]);
+    build.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", &folder).current_dir(workspace::root());
+    ensure!(build.status().context("cargo build")?.success(), "the fuzz target `{target}` does not build");
+    let found = folder.join("corpus").join(target);
+    fs::create_dir_all(&found).with_context(|| found.display().to_string())?;
+    let seeds = workspace::root().join("fuzz/seeds").join(target);
+    let mut fuzzer = Command::new(folder.join(&host).join("release").join(target));
+    fuzzer.arg(&found).arg(seeds).arg(format!("-runs={runs}"));
+    fuzzer.args(["-dict=fuzz/tokens.dict", "-max_len=4096", "-timeout=10", "-print_final_stats=1"]);
+    fuzzer.arg(format!("-artifact_prefix={}/", folder.display())).current_dir(workspace::root());
+    ensure!(
+        fuzzer.status().context("the fuzzer")?.success(),
+        "`{target}` has a finding in {}",
+        folder.display()
+    );
+    Ok(())
+}
+
+/// The triple of this machine. Flags of a named target do not reach build scripts.
+fn host() -> Result<String> {
+    let version = workspace::output("rustc", &["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("`rustc -vV` names no host")
 }
