@@ -17,8 +17,14 @@ use crate::private::{make_folder, refuse_link};
 /// Ending of the lock files.
 const SUFFIX: &str = ".lock";
 
-/// Attempts to take a lock, and the pause between two: a question, a sweep or an end holds the file for a moment.
-const ATTEMPTS: (u32, Duration) = (50, Duration::from_millis(1));
+/// Pause between two attempts to take a lock.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Attempts while another holds the file alone: a run, or a sweep or an end for a moment.
+const ATTEMPTS_BESIDE_A_RUN: u32 = 50;
+
+/// Attempts while only questions hold the file, as long as the slowest of them may take on a busy machine.
+const ATTEMPTS_BESIDE_QUESTIONS: u32 = 5_000;
 
 /// Locks of the runs that are being executed.
 #[derive(Debug, Clone)]
@@ -105,13 +111,18 @@ impl RunLocks {
     }
 }
 
-/// The file at a path, locked; `None` where another holds it for longer than a moment.
+/// The file at a path, locked; `None` where another holds it alone for longer than a moment.
 fn lock_soon(path: &Path) -> std::io::Result<Option<File>> {
-    for _ in 1..ATTEMPTS.0 {
+    let mut beside_runs = 0;
+    for _ in 1..ATTEMPTS_BESIDE_QUESTIONS {
         if let Some(file) = lock_file(path)? {
             return Ok(Some(file));
         }
-        std::thread::sleep(ATTEMPTS.1);
+        beside_runs += u32::from(is_locked(path));
+        if beside_runs >= ATTEMPTS_BESIDE_A_RUN {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
     }
     lock_file(path)
 }
@@ -198,6 +209,25 @@ mod tests {
         locks.sweep([kept.clone()].into_iter());
         let exists = |run: &RunId| folder.path().join(file_name(run)).exists();
         assert_eq!((exists(&kept), exists(&held), exists(&gone), locks.files()), (true, true, false, 3));
+        drop(lock);
+    }
+
+    #[test]
+    fn a_slow_question_is_waited_for_and_a_run_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let locks = RunLocks::new(Some(folder.path().to_owned()));
+        let run = RunId::generate();
+        drop(locks.take(&run).unwrap());
+        let question = File::open(folder.path().join(file_name(&run))).unwrap();
+        question.lock_shared().unwrap();
+        let lock = std::thread::scope(|scope| {
+            let taking = scope.spawn(|| locks.take(&run));
+            std::thread::sleep(PAUSE * 4 * ATTEMPTS_BESIDE_A_RUN);
+            drop(question);
+            taking.join().unwrap().unwrap()
+        });
+        let others = RunLocks::new(Some(folder.path().to_owned()));
+        assert!(matches!(others.take(&run), Err(StoreError::RunBusy { .. })));
         drop(lock);
     }
 

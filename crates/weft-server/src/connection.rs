@@ -18,7 +18,7 @@ const SHARE: usize = 8;
 const STRANGERS: (usize, usize) = (8, 64);
 
 /// Time that each of them has in any case.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All connections of a server.
 #[derive(Debug)]
