@@ -11,8 +11,8 @@ use crate::encode::masked_value;
 use crate::lock::RunLocks;
 use crate::writer::{Job, Writer};
 use crate::{
-    AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunRecord, StoreError, StoredRun,
-    read_lines,
+    AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunPhase, RunRecord, StoreError,
+    StoredRun, read_lines,
 };
 
 /// Groups of events that are read at once.
@@ -197,6 +197,19 @@ impl Store {
     #[must_use]
     pub fn is_at_work(&self, run: &RunId) -> bool {
         self.0.locks.is_taken(run)
+    }
+
+    /// Returns `true` for a run that was interrupted: it has no end and does not wait, and no process executes it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn is_interrupted(&self, run: &RunId) -> Result<bool, StoreError> {
+        if self.is_at_work(run) {
+            return Ok(false);
+        }
+        // The end of a run is kept before its lock is free, so what was read before does not count.
+        self.flush()?;
+        Ok(self.0.backend.run(run)?.is_some_and(|record| record.state.phase == RunPhase::Running))
     }
 
     /// Events behind `after`, oldest first, about `limit` of them; an empty list means that no more follow.

@@ -136,6 +136,21 @@ fn a_run_that_is_left_takes_nothing_more_and_goes_on_later() {
 }
 
 #[test]
+fn a_run_is_interrupted_only_where_it_has_no_end_and_no_process_executes_it() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let interrupted = |id: &str| store.is_interrupted(&RunId::new(id)).unwrap();
+        let [left, ended_run] = ["left", "ended"].map(|id| begin(&store, id));
+        let before = store.runs(&RunFilter::default()).unwrap();
+        assert!(before.iter().all(|record| record.state.phase == RunPhase::Running));
+        assert!(!interrupted("left") && !interrupted("ended"));
+        emit(&ended_run, ended(RunStatus::Ok));
+        drop((left, ended_run));
+        // What was read before its end does not count.
+        assert!(interrupted("left") && !interrupted("ended") && !interrupted("unknown"));
+    }
+}
+
+#[test]
 fn a_run_is_worked_on_by_one_at_a_time_and_goes_on_with_its_numbers() {
     for (store, _folder) in stores(&StoreOptions::default()) {
         let run = begin(&store, "r");

@@ -145,8 +145,13 @@ pub(super) fn interrupted(
     let Some(store) = project.store()? else { return Ok(None) };
     let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
     let records = store.runs(&filter)?.into_iter().filter(|record| !is_timer(&record.new.plan));
-    let mut oldest_first = records.rev().map(|record| record.new.run);
-    Ok(oldest_first.find(|run| !store.is_at_work(run) && runs.over(run).is_none()))
+    for run in records.rev().map(|record| record.new.run) {
+        // One of this process may have ended since the records were read.
+        if runs.over(&run).is_none() && store.is_interrupted(&run)? {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 /// The newest run of a conversation.

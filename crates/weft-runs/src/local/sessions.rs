@@ -223,7 +223,7 @@ fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(Thre
             (false, true) => {
                 elsewhere.insert(name);
             }
-            (false, false) if elsewhere.contains(&name) => {}
+            (false, false) if elsewhere.contains(&name) || !store.is_interrupted(&run)? => {}
             (false, false) => found.push((name, run)),
         }
     }
