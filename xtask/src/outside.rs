@@ -56,12 +56,14 @@ pub(crate) fn soak(options: &[String]) -> Result<()> {
         }
         [how] if how == "server" => soak_server(SECONDS),
         [how, seconds] if how == "server" => soak_server(seconds),
+        [how, options @ ..] if how == "sessions" => soak_sessions(options),
         [how] if how == "load" => soak_load(MINUTES),
         [how, minutes] if how == "load" => soak_load(minutes),
         [how] => soak_store(&[how]),
         [how, rounds] if how == "paid" => soak_store(&[how, rounds]),
         _ => bail!(
-            "cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS] | load [MINUTES]]"
+            "cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS] | load [MINUTES] | sessions [--sessions N] \
+             [--messages M] [--kills K] [--seed S]]"
         ),
     }
 }
@@ -85,6 +87,14 @@ fn soak_load(minutes: &str) -> Result<()> {
     let status =
         Command::new(&soak).arg("load").arg(&weft).arg(minutes).env("MALLOC_ARENA_MAX", "2").status();
     ensure!(status.with_context(|| soak.display().to_string())?.success(), "the load was too much");
+    Ok(())
+}
+
+/// Keeps sessions on two servers, one of which is killed at random, and judges each conversation.
+fn soak_sessions(options: &[String]) -> Result<()> {
+    let (soak, weft) = (workspace::program("weft-soak")?, workspace::program("weft")?);
+    let status = Command::new(&soak).arg("sessions").arg(&weft).args(options).status();
+    ensure!(status.with_context(|| soak.display().to_string())?.success(), "the soak of sessions failed");
     Ok(())
 }
 

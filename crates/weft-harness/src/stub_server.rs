@@ -32,7 +32,7 @@ impl Request {
 }
 
 /// Reads one request: its head, and as much body as it announces.
-fn read_request(stream: &mut TcpStream) -> Option<String> {
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {

@@ -5,6 +5,8 @@
 //! `weft-soak paid [ROUNDS]` kills an agent's run whose model and tools are servers, up to five times at any points, and
 //! compares its requests with those of a run that is not killed;
 //! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages;
+//! `weft-soak sessions PROGRAM [--sessions N] [--messages M] [--kills K] [--seed S]` keeps sessions on two servers, one of which
+//! is killed at random, and reads and judges each conversation at the end;
 //! `weft-soak load PROGRAM MINUTES` keeps a server of the program busy and prints the memory that it holds.
 
 mod agent;
@@ -18,6 +20,8 @@ mod payer;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+use weft_harness::SessionsSoak;
 
 /// Rounds of the storm unless the command says otherwise.
 const ROUNDS: u64 = 200;
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         ["load", program, minutes] => {
             minutes.parse().map_or_else(|_| usage(), |minutes| load::run(Path::new(program), minutes))
         }
+        ["sessions", program, options @ ..] => sessions(Path::new(program), options),
         ["child", folder, "start"] => child::start(Path::new(folder)),
         ["child", folder, "resume"] => child::resume(Path::new(folder)),
         ["agent", folder, "start"] => agent::start(Path::new(folder)),
@@ -62,5 +67,23 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> Result<(), Fault> {
-    Err("usage: weft-soak kill|kill-agent|cut [--every N] | paid [ROUNDS] | load PROGRAM MINUTES".to_owned())
+    Err("usage: weft-soak kill|kill-agent|cut [--every N] | paid [ROUNDS] | load PROGRAM MINUTES | \
+         sessions PROGRAM [--sessions N] [--messages M] [--kills K] [--seed S]"
+        .to_owned())
+}
+
+fn sessions(program: &Path, options: &[&str]) -> Result<(), Fault> {
+    let mut soak = SessionsSoak { sessions: 1000, messages: 10, kills: 10, seed: 1 };
+    for option in options.chunks(2) {
+        let [name, text] = option else { return usage() };
+        let Ok(number) = text.parse::<u64>() else { return usage() };
+        match *name {
+            "--sessions" => soak.sessions = number,
+            "--messages" => soak.messages = number,
+            "--kills" => soak.kills = number,
+            "--seed" => soak.seed = number,
+            _ => return usage(),
+        }
+    }
+    child::say(&soak.run(program)?)
 }

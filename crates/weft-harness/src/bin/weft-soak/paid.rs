@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{AskKind, RunId};
 use serde_json::{Map, Value, json};
-use weft_harness::StubServer;
+use weft_harness::{Numbers, StubServer};
 
 use crate::Fault;
 use crate::child::{RUN, open, say};
@@ -18,16 +18,6 @@ use crate::payer::FATES;
 
 /// Lives of a run at most.
 const LIVES: usize = 60;
-
-/// Numbers that hang on a seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// Point at which a process is killed, counted from its start.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +76,7 @@ pub(crate) fn run(rounds: u64) -> Result<(), Fault> {
 
 impl Storm {
     fn drawn(seed: u64) -> Self {
-        let mut numbers = Numbers(seed);
+        let mut numbers = Numbers::new(seed);
         let mut turns = Vec::new();
         for turn in 0..3 + numbers.below(4) {
             let calls = (0..=numbers.below(3)).map(|at| {
