@@ -233,7 +233,7 @@ async function fromDisk(context: BrowserContext, server: Server): Promise<void> 
   for (const name of ["content-length", "content-encoding", "etag", "transfer-encoding"]) delete headers[name];
   const types: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
   await context.route(
-    (address) => address.origin === server.url && !/^\/(api|ws|v1|mcp)\b/.test(address.pathname),
+    (address) => address.origin === server.url && !/^\/(api|ws|v1|mcp|hooks|widget)\b/.test(address.pathname),
     (route) => {
       const path = new URL(route.request().url()).pathname;
       const file = join(dist, path === "/" ? "index.html" : path);

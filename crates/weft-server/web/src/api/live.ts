@@ -138,12 +138,14 @@ export class Live {
     for (const following of followers ?? []) {
       switch (frame.type) {
         case "event":
-          if (frame.event.seq <= following.last) break;
+          // What is missing is announced; anything else that is not the next one is of an older subscription.
+          if (frame.event.seq !== following.last + 1) break;
           following.last = frame.event.seq;
           following.over = frame.event.type === "run.finished";
           following.follower.events([frame.event]);
           break;
         case "lag":
+          if (frame.after_seq > following.last) break;
           following.last = Math.max(following.last, frame.after_seq + frame.missed);
           following.follower.lag?.(frame.missed);
           break;
