@@ -1,7 +1,16 @@
-//! Descriptions of the agent nodes in Chinese.
+//! Words of the agent nodes in Chinese.
+
+mod names;
+mod texts;
+
+use workflow_engine::NodeWords;
+
+/// All of them.
+pub(crate) const WORDS: NodeWords =
+    NodeWords { descriptions: DESCRIPTIONS, names: names::NAMES, texts: texts::TEXTS };
 
 /// Description of each type.
-pub(crate) const DESCRIPTIONS: &[(&str, &str)] = &[
+const DESCRIPTIONS: &[(&str, &str)] = &[
     ("agent:Agent", "让一个智能体完成任务，并给出它的答复。"),
     ("agent:AvailableTools", "给出可以提供给模型的工具。"),
     ("agent:Classify", "让模型从若干类别中选一个，并把值送往对应的分支。"),

@@ -53,5 +53,5 @@ pub fn register(catalog: &mut NodeCatalog) {
         .register(agent_node::AgentNode::new())
         .register(tool_node::ToolNode::new())
         .register(knowledge::Knowledge::new());
-    catalog.describe("zh", chinese::DESCRIPTIONS);
+    catalog.describe("zh", &chinese::WORDS);
 }

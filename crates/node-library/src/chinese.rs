@@ -1,7 +1,16 @@
-//! Descriptions of the core nodes in Chinese.
+//! Words of the core nodes in Chinese.
+
+mod names;
+mod texts;
+
+use workflow_engine::NodeWords;
+
+/// All of them.
+pub(crate) const WORDS: NodeWords =
+    NodeWords { descriptions: DESCRIPTIONS, names: names::NAMES, texts: texts::TEXTS };
 
 /// Description of each type. Types of other crates in the namespace `core` are among them.
-pub(crate) const DESCRIPTIONS: &[(&str, &str)] = &[
+const DESCRIPTIONS: &[(&str, &str)] = &[
     ("core:ApplyRegex", "依次应用替换规则。"),
     ("core:Ask", "向用户提问并等待回答。"),
     ("core:Condition", "把值送往两个方向之一。"),

@@ -60,7 +60,7 @@ pub fn catalog() -> NodeCatalog {
     lists::register(&mut catalog);
     datetime::register(&mut catalog);
     files::register(&mut catalog);
-    catalog.describe("zh", chinese::DESCRIPTIONS);
+    catalog.describe("zh", &chinese::WORDS);
     catalog
 }
 

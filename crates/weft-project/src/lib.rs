@@ -79,6 +79,36 @@ pub fn node_definitions() -> Vec<workflow_model::NodeDefinition> {
     all
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_slot_and_setting_has_words_in_chinese() {
+        let catalog = node_catalog();
+        let is_chinese = |text: &str| text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
+        // Shapes and lists of words have no words of their own.
+        let is_shape = |text: &str| text.starts_with('{') && text.ends_with('}');
+        for node in node_definitions() {
+            let kind = node.node_type.clone();
+            let node = catalog.in_language(node, "zh");
+            assert!(is_chinese(&node.display_name) && is_chinese(&node.description), "{kind}: {node:?}");
+            let of_modes = node.modes.iter().flat_map(|modes| modes.modes.values());
+            let of_modes = of_modes.flat_map(|mode| mode.inputs.iter().chain(&mode.outputs));
+            let slots = node.inputs.iter().chain(&node.outputs).chain(of_modes);
+            let slots = slots.map(|(name, slot)| (name, &slot.display_name, &slot.description));
+            let config = node.config.iter().map(|(name, item)| (name, &item.display_name, &item.description));
+            for (name, title, text) in slots.chain(config) {
+                let has_title = title.as_deref().is_some_and(is_chinese);
+                assert!(
+                    has_title && (is_chinese(text) || is_shape(text)),
+                    "{kind}, {name}: {title:?}, {text}"
+                );
+            }
+        }
+    }
+}
+
 /// The main types are shared between threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}

@@ -26,6 +26,7 @@ mod outputs;
 mod plan;
 mod run;
 mod stream;
+mod words;
 
 pub use agent_types::{Problem, Services};
 pub use cache::{Cache, size as value_size};
@@ -43,6 +44,7 @@ pub use run::outcome::RunOutcome;
 pub use run::resume::standing::standing;
 pub use run::workers::mailbox::Question;
 pub use stream::{StreamItem, StreamReader};
+pub use words::NodeWords;
 
 /// The main types are shared between threads.
 const _: () = {

@@ -16,6 +16,7 @@ use crate::error::NodeError;
 use crate::inputs::Inputs;
 use crate::outputs::Outputs;
 use crate::plan::prepared::Prepared;
+use crate::words::{NodeWords, WordIndex};
 
 /// A type of node: what it takes and gives, and what it does.
 #[async_trait]
@@ -60,8 +61,8 @@ pub trait Node: Send + Sync {
 #[derive(Default, Clone)]
 pub struct NodeCatalog {
     nodes: IndexMap<String, Arc<dyn Node>, RandomState>,
-    /// Descriptions of types in other languages, by the code of the language and the type.
-    descriptions: HashMap<(&'static str, &'static str), &'static str>,
+    /// Words in other languages, by the code of the language.
+    words: HashMap<&'static str, WordIndex>,
 }
 
 impl fmt::Debug for NodeCatalog {
@@ -95,15 +96,24 @@ impl NodeCatalog {
         self
     }
 
-    /// Adds descriptions of types in another language, each with its type.
-    pub fn describe(&mut self, code: &'static str, descriptions: &[(&'static str, &'static str)]) {
-        self.descriptions.extend(descriptions.iter().map(|(kind, text)| ((code, *kind), *text)));
+    /// Adds words in the language of a code.
+    pub fn describe(&mut self, code: &'static str, words: &NodeWords) {
+        self.words.entry(code).or_default().add(words);
     }
 
     /// Description of a type in the language of a code, where it has one.
     #[must_use]
     pub fn description(&self, node_type: &str, code: &str) -> Option<&str> {
-        self.descriptions.get(&(code, node_type)).copied()
+        self.words.get(code)?.description(node_type)
+    }
+
+    /// A definition in the language of a code; what has no words there stays as it is.
+    #[must_use]
+    pub fn in_language(&self, mut node: NodeDefinition, code: &str) -> NodeDefinition {
+        if let Some(words) = self.words.get(code) {
+            words.apply(&mut node);
+        }
+        node
     }
 
     /// The type of that full name.

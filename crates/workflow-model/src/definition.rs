@@ -17,6 +17,9 @@ use crate::workflow::Workflow;
 pub struct SlotDefinition {
     /// Data type of the slot.
     pub data_flow_type: DataFlowType,
+    /// Name for the user in another language than that of the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Description for the user.
     pub description: String,
     /// For an input: a value must come from an edge, from the file or from the default.
@@ -45,6 +48,7 @@ impl SlotDefinition {
     pub fn new(data_flow_type: DataFlowType, description: impl Into<String>) -> Self {
         Self {
             data_flow_type,
+            display_name: None,
             description: description.into(),
             required: false,
             optional: false,
@@ -110,6 +114,7 @@ impl From<&Slot> for SlotDefinition {
     fn from(slot: &Slot) -> Self {
         Self {
             data_flow_type: slot.data_flow_type,
+            display_name: None,
             description: slot.description().unwrap_or_default().to_owned(),
             required: slot.is_required(),
             optional: slot.required == Some(false),
@@ -129,6 +134,9 @@ impl From<&Slot> for SlotDefinition {
 pub struct ConfigDefinition {
     /// Data type of the setting.
     pub data_flow_type: DataFlowType,
+    /// Name for the user in another language than that of the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Description for the user.
     pub description: String,
     /// Set if the setting is required.
@@ -147,6 +155,7 @@ impl ConfigDefinition {
     pub fn new(data_flow_type: DataFlowType, description: impl Into<String>) -> Self {
         Self {
             data_flow_type,
+            display_name: None,
             description: description.into(),
             required: false,
             default: None,

@@ -46,16 +46,12 @@ pub(super) fn run(context: &Context, command: NodeCommand) -> Result<Exit, Failu
     Ok(Exit::Ok)
 }
 
-/// All types, with descriptions in a language where they have one in it.
+/// All types, in a language where they have words in it.
 fn definitions(lang: Option<LangArgument>) -> Vec<NodeDefinition> {
-    let mut definitions = weft_project::node_definitions();
-    if lang == Some(LangArgument::Zh) {
-        let catalog = weft_project::node_catalog();
-        for node in &mut definitions {
-            if let Some(text) = catalog.description(&node.node_type, "zh") {
-                text.clone_into(&mut node.description);
-            }
-        }
+    let definitions = weft_project::node_definitions();
+    if lang != Some(LangArgument::Zh) {
+        return definitions;
     }
-    definitions
+    let catalog = weft_project::node_catalog();
+    definitions.into_iter().map(|node| catalog.in_language(node, "zh")).collect()
 }

@@ -101,3 +101,23 @@ for (const theme of ["light", "dark"] as const) {
     await seen.close();
   });
 }
+
+test("in Chinese the types of nodes, their slots and their settings have Chinese words, and change with the language", async () => {
+  const bench = await openCanvas(server, "count", { language: "zh" });
+  const { page } = bench;
+  const say = bench.node("say");
+  assert.match((await say.innerText()) ?? "", /文本模板[\s\S]*文本/);
+  assert.equal((await bench.slot("say", "output", "text").getAttribute("title"))?.split("\n")[0], "文本 · text");
+  await say.click();
+  await page.locator("[data-details=say]").waitFor();
+  assert.equal(await page.getByLabel("模板 · template").count(), 1);
+  assert.match(await page.locator("[data-details=say]").innerText(), /填写模板[\s\S]*模板；所提及的其他输入都是插槽/);
+  await page.keyboard.press("Escape");
+  await page.locator("[data-board]").focus();
+  await page.keyboard.press("n");
+  await page.keyboard.type("合并文本");
+  await page.locator("[role=option]", { hasText: "连接来自多条连线的文本" }).first().waitFor();
+  await page.keyboard.press("Escape");
+  assert.deepEqual(bench.complaints, []);
+  await bench.close();
+});

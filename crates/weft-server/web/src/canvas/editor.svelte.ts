@@ -1,6 +1,6 @@
 // The state of the canvas: what is open, what is chosen, what is wrong, and every command.
 import { ApiError, type ToolSummary, type WorkflowSummary } from "../api/client.ts";
-import { t } from "../prefs.svelte.ts";
+import { prefs, t } from "../prefs.svelte.ts";
 import { keepDraft, keptDraft } from "./draft.ts";
 import { api, isConflict, loadTypes, loadWorkflow, saveWorkflow, validateWorkflow, type Loaded } from "./files.ts";
 import { containerFor, copy, paste, readCopied } from "./model/clipboard.ts";
@@ -74,7 +74,7 @@ export class Editor {
 
   /** Opens a workflow, with the draft that was kept of it. */
   async open(id: string): Promise<void> {
-    const [types, workflows] = await Promise.all([loadTypes(), api.workflows()]);
+    const [types, workflows] = await Promise.all([loadTypes(prefs.language), api.workflows()]);
     this.workflows = workflows;
     this.world = { types, interfaces: new Map() };
     let session: Session;
@@ -97,6 +97,12 @@ export class Editor {
     this.focus = this.graph.nodes.keys().next().value ?? null;
     void this.loadInterfaces();
     void api.tools().then((tools) => (this.tools = tools)).catch(() => undefined);
+  }
+
+  /** Takes the words of node types in another language. */
+  async translate(language: string): Promise<void> {
+    const types = await loadTypes(language);
+    if (prefs.language === language) this.world = { ...this.world, types };
   }
 
   /** A file that was never drawn gets places at once; a save writes them with the first real change. */

@@ -60,8 +60,9 @@ export async function layoutWorkflow(id: string, file: WorkflowFile): Promise<Pl
   return placed.nodes.map((node) => ({ id: node.id, ...node.position, width: node.width, height: node.height }));
 }
 
-export async function loadTypes(): Promise<Map<string, NodeType>> {
-  return readTypes(await read(await send("api/nodes")));
+/** The types of nodes, with their words in a language. */
+export async function loadTypes(language: string): Promise<Map<string, NodeType>> {
+  return readTypes(await read(await send(`api/nodes?lang=${language}`)));
 }
 
 /** Starts a run of what is saved. */

@@ -16,6 +16,11 @@ export function typed(value: Json | undefined): string {
   return isObject(value) || Array.isArray(value) ? printJson(value, 2) : String(value);
 }
 
+/** Name of a slot or setting for the user, with the name by which expressions and files know it. */
+export function label(part: { name: string; title?: string }): string {
+  return part.title === undefined || part.title === part.name ? part.name : `${part.title} · ${part.name}`;
+}
+
 export function isBlob(value: unknown): value is { $blob: string; bytes: number } {
   return typeof value === "object" && value !== null && "$blob" in value;
 }

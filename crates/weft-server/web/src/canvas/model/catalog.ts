@@ -116,6 +116,7 @@ function readRule(rule: Json | undefined): DynamicSlots {
 
 function readConfig(name: string, value: JsonObject): ConfigKey {
   const fallback = value["default"];
+  const title = textOf(value["displayName"]);
   const allowed = value["allowed"];
   return {
     name,
@@ -123,6 +124,7 @@ function readConfig(name: string, value: JsonObject): ConfigKey {
     description: textOf(value["description"]) ?? "",
     required: value["required"] === true,
     allowed: Array.isArray(allowed) ? allowed : [],
+    ...(title === null ? {} : { title }),
     ...(fallback === undefined ? {} : { fallback }),
   };
 }

@@ -32,6 +32,7 @@ export interface Slot {
 
 export interface ConfigKey {
   name: string;
+  title?: string;
   type: SlotType;
   description: string;
   required: boolean;
