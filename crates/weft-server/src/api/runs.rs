@@ -85,6 +85,9 @@ pub(super) struct RunSummary {
 pub(super) struct RunDetail {
     #[serde(flatten)]
     summary: RunSummary,
+    /// The whole message to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<String>,
     /// The last text of an agent for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -404,6 +407,7 @@ async fn show(State(app): State<Arc<App>>, Path(run): Path<String>) -> Result<Js
             let asks = store.asks(&run)?.into_iter().filter(|ask| ask.answer.is_none());
             let mut detail = RunDetail {
                 summary: summary(&record, status),
+                input: record.new.plan.get("message").and_then(Value::as_str).map(str::to_owned),
                 text: None,
                 outputs: None,
                 partial: None,

@@ -52,6 +52,46 @@ test("conversations are kept apart, and read again after a reload", async () => 
   await server.stop();
 });
 
+test("messages sent while another one is answered are shown at once, in order, with their places, also after a reload", async () => {
+  const long = `Third, at length: ${"word ".repeat(60)}end`;
+  const server = await serve(undefined, talker({ chunks: ["Slowly "], hang: true }));
+  const { page, complaints, close } = await open(server, "#/chat/talker");
+  await page.locator("[data-page=chat][data-loaded=true]").waitFor();
+  const say = async (text: string): Promise<void> => {
+    await page.getByLabel("Write a message").fill(text);
+    await page.keyboard.press("Enter");
+  };
+  await say("First");
+  await page.locator("[data-message=assistant]", { hasText: "Slowly" }).waitFor();
+  await say("Second");
+  await say(long);
+  await page.locator("[data-place='2']").waitFor();
+  const said = (): Promise<string[]> => page.locator("[data-message=user]").allInnerTexts();
+  const places = (): Promise<(string | undefined)[]> => page.locator("[data-place]").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["place"]));
+  const all = ["First", "Second", long];
+  assert.deepEqual([await said(), await places()], [all, ["1", "2"]]);
+  await page.reload();
+  await page.locator("[data-place='2']").waitFor();
+  await page.locator("[data-message=user]", { hasText: "word end" }).waitFor();
+  assert.deepEqual([await said(), await places()], [all, ["1", "2"]]);
+  assert.match(await page.locator("[data-message=assistant]").innerText(), /Slowly/);
+  // One that waits can be taken back; the others keep their order.
+  await page.locator("[data-place='2'] [data-action=cancel-queued]").click();
+  await page.locator("[data-place='2']").waitFor({ state: "detached" });
+  await page.locator("[data-action=stop]").click();
+  await page.locator("[data-place]").waitFor({ state: "detached" });
+  await page.locator("[data-run-bubble][data-state=running]", { hasText: "Second" }).waitFor();
+  await page.locator("[data-action=stop]").click();
+  await page.locator("[data-page=chat][data-open='0']").waitFor();
+  assert.deepEqual((await said()).slice(0, 2), ["First", "Second"]);
+  await page.reload();
+  await page.locator("[data-message=user]", { hasText: "Second" }).waitFor();
+  assert.deepEqual(await said(), ["First", "Second"], "what was taken back is not kept");
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
 test("Enter that ends a composition of an input method sends nothing", async () => {
   const server = await serve(undefined, talker({ text: "你好！", repeat: true }));
   const { page, context, close } = await open(server, "#/chat", { language: "zh" });

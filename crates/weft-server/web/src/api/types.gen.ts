@@ -1383,6 +1383,8 @@ export interface components {
             exit?: string | null;
             /** @description End of the run. */
             finished?: string | null;
+            /** @description The whole message to the agent. */
+            input?: string | null;
             /** @description The kind of the error that ended it. */
             kind?: string | null;
             /**
