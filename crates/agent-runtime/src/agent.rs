@@ -91,6 +91,13 @@ impl Agent {
         self
     }
 
+    /// The same agent with those of its present tools that are read-only.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        let tools = self.offered().read_only();
+        self.with_source(Arc::new(tools))
+    }
+
     /// Replaces the model as the author of replies. The model then only writes summaries of long conversations.
     /// Calls are written in text, whatever the model supports.
     #[must_use]

@@ -200,6 +200,12 @@ impl Snapshot {
         ))
     }
 
+    /// Those of the tools that are read-only.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        Self::of_distinct(self.tools().filter(|tool| tool.definition().annotations.read_only).cloned())
+    }
+
     /// The tool of a canonical id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Tool> {

@@ -63,6 +63,9 @@ pub struct AgentPlan {
     /// Text that is added to the system prompt of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Set where only read-only tools are offered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
     /// Exchanges that its conversation had before.
     #[serde(default)]
     pub before: usize,
@@ -130,6 +133,9 @@ impl AgentPlan {
         let mut agent = agent.with_values(self.values.clone());
         if self.former_inputs {
             agent = agent.with(Arc::new(FormerInputs));
+        }
+        if self.read_only {
+            agent = agent.read_only();
         }
         if let Some(instructions) = &self.instructions {
             agent = agent.with_instructions(instructions);

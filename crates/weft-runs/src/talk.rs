@@ -58,6 +58,25 @@ impl ThreadInfo {
     pub fn messages(&self) -> Vec<ChatMessage> {
         self.entries.iter().flat_map(messages_of).collect()
     }
+
+    /// The conversation as the agent would read all of it: replies of flows, actions and timers are those of an
+    /// assistant, notes are left out.
+    #[must_use]
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.entries.iter().filter_map(exchange_of).collect()
+    }
+}
+
+fn exchange_of(entry: &Entry) -> Option<Exchange> {
+    let Some(said) = entry.said.as_ref().filter(|_| entry.exchange.is_none()) else {
+        return entry.exchange.clone();
+    };
+    let text = said.text.clone()?;
+    match said.author {
+        Author::User => Some(Exchange::user(text)),
+        Author::Note => None,
+        _ => Some(Exchange::Turn(Turn { text, ..Turn::default() })),
+    }
 }
 
 fn messages_of(entry: &Entry) -> Vec<ChatMessage> {

@@ -24,6 +24,8 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .query(&[
             ("loop", "only the loop at this path"),
+            ("pass", "only this pass of it"),
+            ("call", "with `pass`: the tool call that the loop runs in"),
             ("limit", "so many at about, 50 where nothing is said"),
             ("cursor", "from the `Link` of the page before"),
         ])
@@ -34,8 +36,21 @@ pub(super) fn operations() -> Vec<Operation> {
 #[derive(Debug, Serialize, Deserialize)]
 struct LoopsQuery {
     r#loop: Option<String>,
+    pass: Option<u64>,
+    call: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
+}
+
+impl LoopsQuery {
+    fn takes(&self, entry: &LoopEntry) -> bool {
+        let is_of_loop = self.r#loop.as_deref().is_none_or(|path| path == entry.path());
+        let is_of_pass = self.pass.is_none_or(|number| match entry {
+            LoopEntry::Pass(pass) => pass.pass == number && pass.call == self.call,
+            LoopEntry::Loop(_) => false,
+        });
+        is_of_loop && is_of_pass
+    }
 }
 
 async fn list(
@@ -47,14 +62,13 @@ async fn list(
     let reader = query.cursor.as_deref().map(LoopReader::from_cursor).transpose();
     let mut reader =
         reader.map_err(|_| Problem::bad_request("bad_cursor", "the cursor is invalid"))?.unwrap_or_default();
-    let (store, path) = (app.store.clone(), query.r#loop.clone());
+    let store = app.store.clone();
     let address = format!("/api/runs/{run}/loops");
-    let (page, cursor) = app
+    let (page, cursor, query) = app
         .blocking(move || {
-            let wanted = |entry: &LoopEntry| path.as_deref().is_none_or(|path| path == entry.path());
-            let page = reader.read(&store, &RunId::new(run), limit, wanted)?;
+            let page = reader.read(&store, &RunId::new(run), limit, |entry| query.takes(entry))?;
             let cursor = (!page.is_last).then(|| reader.cursor());
-            Ok((page, cursor))
+            Ok((page, cursor, query))
         })
         .await?;
     let mut response = Json(page.entries).into_response();

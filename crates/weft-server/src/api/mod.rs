@@ -13,6 +13,7 @@ mod requests;
 mod runs;
 mod sessions;
 mod standing;
+mod suggest;
 mod tools;
 mod triggers;
 mod workflows;
@@ -140,6 +141,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         chat::operations(),
         flows::operations(),
         sessions::operations(),
+        suggest::operations(),
         blobs::operations(),
         triggers::operations(),
     ];

@@ -24,7 +24,13 @@ fn desk(status: u16) -> Running {
                 "endpoint": {"url": format!("http://{}/other", stub.address), "method": "POST"}}],
         "system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]}]
     });
-    let folder = project(&[PLAIN, ("flows.json", &flows.to_string()), ("weft.toml", &settings)]);
+    let script = "{\"text\": \"Hello.\", \"repeat\": true}\n";
+    let folder = project(&[
+        PLAIN,
+        ("flows.json", &flows.to_string()),
+        ("weft.toml", &settings),
+        ("script.jsonl", script),
+    ]);
     serve_with(folder, |_| ())
 }
 
@@ -318,4 +324,24 @@ async fn the_end_of_a_server_answers_completions_that_wait() {
         assert_eq!(answer.body.contains("[DONE]"), is_stream, "{}", answer.body);
         server.ended().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suggested_reply_leaves_nothing_in_the_session() {
+    let server = desk(200);
+    for text in ["hi", "a person please", "my parcel is late"] {
+        say(&server, text).await;
+    }
+    let before = said(&server).await;
+    let begun = server.post("/api/sessions/t/suggest", &json!({})).await.expect(202).json();
+    let run = begun["run"].as_str().unwrap();
+    server.until(run, "ok").await;
+    let shown = server.get(&format!("/api/runs/{run}")).await.json();
+    assert_eq!((&shown["text"], &shown["thread"]), (&json!("Hello."), &Value::Null));
+    assert_eq!(said(&server).await, before);
+    let request = server.get(&format!("/api/runs/{run}/requests/1")).await.expect(200).json().to_string();
+    for text in ["my parcel is late", "You are being connected", "suggestion"] {
+        assert!(request.contains(text), "{text} in {request}");
+    }
+    assert_eq!(server.post("/api/sessions/.x/suggest", &json!({})).await.expect(400).code(), "bad_thread");
 }

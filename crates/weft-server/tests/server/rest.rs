@@ -34,6 +34,12 @@ async fn lists_have_ids() {
         let list = list.as_array().or_else(|| list["data"].as_array()).unwrap();
         assert!(list.iter().any(|entry| entry["id"] == id), "{path}: {list:?}");
     }
+    let nodes = server.get("/api/nodes?lang=zh").await.expect(200).json();
+    let merge = nodes.as_array().unwrap().iter().find(|node| node["id"] == "core:TextMerge").unwrap();
+    assert_eq!(
+        (&merge["title"], &merge["definition"]["inputs"]["text_inputs"]["displayName"]),
+        (&json!("合并文本"), &json!("各文本"))
+    );
     let described = server.get("/api/openapi.json").await.expect(200).json();
     assert_eq!(described["openapi"], "3.1.0");
     assert_eq!(server.get("/api/agents/plan").await.expect(404).code(), "unknown_agent");
@@ -534,6 +540,10 @@ async fn passes_of_loops_are_read_page_by_page() {
     assert_eq!(seen[0]["after"], json!({"i": 1, "n": 5}));
     assert_eq!((&seen[3]["decision"], &seen[4]["decision"]), (&json!("next"), &json!("condition")));
     assert_eq!((&seen[5]["kind"], &seen[5]["passes"]), (&json!("loop"), &json!(5)));
+    let third = server.get(&format!("/api/runs/{run}/loops?loop=loop&pass=2&limit=1")).await.expect(200);
+    assert_eq!(third.json(), json!([seen[2]]));
+    let in_call = server.get(&format!("/api/runs/{run}/loops?loop=loop&pass=2&call=c1")).await.expect(200);
+    assert_eq!(in_call.json(), json!([]));
     let none = server.get(&format!("/api/runs/{run}/loops?loop=no")).await.expect(200);
     assert_eq!(none.json(), json!([]));
     let bad = server.get(&format!("/api/runs/{run}/loops?cursor=x")).await.expect(400);

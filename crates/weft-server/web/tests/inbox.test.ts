@@ -5,7 +5,7 @@ import { type AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { type Frame } from "playwright-core";
 import { findings } from "./axe.ts";
-import { type Files, closeBrowser, open, script, serve } from "./harness.ts";
+import { type Files, closeBrowser, open, script, serve, untilStatus } from "./harness.ts";
 
 after(closeBrowser);
 
@@ -91,6 +91,42 @@ test("a customer is handed over, answered by a person, given back, through the d
   }
   await customer.close();
   await staff.close();
+  await server.stop();
+  shop.end();
+});
+
+test("the agent suggests a reply on demand, which the person changes and sends; nothing is sent by itself", async () => {
+  const shop = await site();
+  const server = await serve(undefined, { ...desk(shop.origin), "script.jsonl": script({ text: "Your parcel comes today.", repeat: true }) });
+  const say = async (text: string): Promise<void> => {
+    const { run } = await server.ask<{ run: string }>("api/chat/desk/threads/t/messages", { text });
+    await untilStatus(server, run, "ok");
+  };
+  await say("I want a person");
+  await say("Where is my parcel?");
+  const { page, complaints, close } = await open(server, "#/inbox");
+  await page.locator("[data-session-link]").click();
+  const session = page.locator("[data-session][data-with=person]");
+  await session.locator("[data-action=take]").click();
+  await session.locator("[data-action=suggest]").click();
+  const field = session.locator("#answer");
+  await page.waitForFunction(() => (document.querySelector<HTMLTextAreaElement>("#answer")?.value ?? "") !== "");
+  assert.equal(await field.inputValue(), "Your parcel comes today.");
+  const texts = async (): Promise<string[]> => (await server.ask<{ text: string }[]>("api/chat/desk/threads/t/messages")).map((one) => one.text);
+  assert.ok(!(await texts()).some((text) => text.includes("parcel comes")), "it is not sent");
+  // Words of the person's own are not replaced.
+  await field.fill("It comes tomorrow.");
+  await session.locator("[data-action=suggest]").click();
+  await session.locator("[data-suggestion=held]").waitFor();
+  assert.equal(await field.inputValue(), "It comes tomorrow.");
+  assert.deepEqual(await findings(page), []);
+  await session.locator("[data-action=use-suggestion]").click();
+  await field.fill(`${await field.inputValue()} Surely.`);
+  await session.locator("[data-action=say]").click();
+  await session.getByText("Your parcel comes today. Surely.").waitFor();
+  assert.equal((await texts()).at(-1), "Your parcel comes today. Surely.");
+  assert.deepEqual(complaints, []);
+  await close();
   await server.stop();
   shop.end();
 });
