@@ -1,8 +1,10 @@
 // Runs on the canvas: inputs, live state, passes, failures, replay.
 import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { COUNT, openCanvas, type Bench } from "./canvas.ts";
-import { closeBrowser, open, runUntil, serve, type Server } from "./harness.ts";
+import { closeBrowser, open, runUntil, script, serve, type Server } from "./harness.ts";
 
 const FAILS = {
   name: "fails",
@@ -64,6 +66,34 @@ const WORDS = {
   ],
 };
 
+/** Asks a model and runs a tool in each of two passes. */
+const WORKS = {
+  name: "works",
+  interfaceOutputs: { last: { key: "last", dataFlowType: "STRING" } },
+  nodes: [
+    {
+      id: "loop",
+      type: "core:LoopZone",
+      position: { x: 0, y: 0 },
+      width: 900,
+      height: 400,
+      configValues: { mode: "times", times: 2, state: [{ key: "word", dataFlowType: "STRING", initial: "none" }] },
+    },
+    { id: "state", type: "core:LoopState", parentNode: "loop", position: { x: 0, y: 48 } },
+    { id: "model", type: "agent:Summarize", parentNode: "loop", position: { x: 200, y: 60 }, inputValues: { text: "Fruit of the house." } },
+    { id: "calls", type: "core:Const", parentNode: "loop", position: { x: 200, y: 220 }, configValues: { value: [{ tool: "system:get_current_time", arguments: {} }] } },
+    { id: "tool", type: "agent:ExecuteTool", parentNode: "loop", position: { x: 420, y: 220 } },
+    { id: "next", type: "core:LoopNext", parentNode: "loop", position: { x: 752, y: 48 } },
+    { id: "out", type: "core:GroupOutput", position: { x: 1000, y: 0 } },
+  ],
+  edges: [
+    { id: "e1", source: "model", sourceHandle: "summary", target: "next", targetHandle: "word" },
+    { id: "e2", source: "calls", sourceHandle: "value", target: "tool", targetHandle: "tool_call_requests" },
+    { id: "e3", source: "loop", sourceHandle: "word", target: "out", targetHandle: "last" },
+    { id: "e4", source: "state", target: "tool" },
+  ],
+};
+
 let server: Server;
 before(async () => {
   server = await serve("examples/desk", {
@@ -108,6 +138,7 @@ test("a run from its inputs shows every node, the passes in the header and what 
   assert.equal(await passes.locator("[data-pass]").count(), 4);
   await passes.locator('[data-pass="1"]').click();
   await passes.locator('[data-pass-shown="1"]').waitFor();
+  await passes.locator('[data-record="1"] [data-decision="next"]').waitFor();
   const row = passes.locator('[data-table="changes"] [data-key="text"]');
   assert.equal((await row.locator("td").nth(0).textContent())?.trim(), "1");
   assert.equal((await row.locator("td").nth(1).locator(".new").textContent())?.trim(), "2");
@@ -238,4 +269,30 @@ test("all is there in Chinese", async () => {
   assert.ok(!/canvas\.|loop\./.test(text), "a text has no translation");
   assert.deepEqual(complaints, []);
   await close();
+});
+
+test("a pass opened later has its record: what was decided, called, replied and used, without the workflow", async () => {
+  const own = await serve(undefined, {
+    "weft.toml": 'script = "script.jsonl"\n',
+    "workflows/works.json": WORKS,
+    "script.jsonl": script({ text: "kiwi", usage: { input: 7, output: 2 } }, { text: "pear", usage: { input: 8, output: 3 } }),
+  });
+  const id = await runUntil(own, { workflow: "works", inputs: {}, approve: "all" }, "ok");
+  rmSync(join(own.folder, "workflows/works.json"));
+  const { page, complaints, close } = await open(own, `#/loop/${id}?pass=0`);
+  await page.locator('[data-pass-shown="0"] [data-record="0"]').waitFor();
+  const shown = page.locator("[data-pass-shown]");
+  assert.deepEqual((await shown.locator('[data-table="changes"] [data-key="word"] td').allTextContents()).map((text) => text.trim()), ["none", "nonekiwi"]);
+  assert.equal(await shown.locator("[data-tokens]").getAttribute("data-tokens"), "9");
+  assert.equal((await shown.locator("[data-reply]").textContent())?.trim(), "kiwi");
+  const call = shown.locator("[data-pass-call]");
+  assert.match((await call.textContent()) ?? "", /system:get_current_time/);
+  await call.locator("summary").click();
+  await call.locator("pre").waitFor();
+  await page.locator('[data-pass="1"]').click();
+  await page.locator('[data-pass-shown="1"] [data-record="1"] [data-tokens="11"]').waitFor();
+  assert.equal((await shown.locator("[data-reply]").textContent())?.trim(), "pear");
+  assert.deepEqual(complaints, []);
+  await close();
+  await own.stop();
 });

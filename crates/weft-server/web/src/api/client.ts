@@ -8,9 +8,11 @@ import type {
   ChatMessage,
   Checked,
   NewRunBody,
+  LoopEntry,
   Meta,
   Node,
   OpenAsk,
+  PassRecord,
   Placed,
   Problem,
   ProfilePreview,
@@ -109,8 +111,8 @@ async function tagged<T>(path: string, options?: Options): Promise<Tagged<T>> {
   return { value: (await response.json()) as T, tag: response.headers.get("etag") ?? undefined };
 }
 
-async function page<T>(path: string): Promise<Page<T>> {
-  const response = await send(path);
+async function page<T>(path: string, options?: Options): Promise<Page<T>> {
+  const response = await send(path, options);
   const link = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get("link") ?? "");
   return { items: (await response.json()) as T[], next: link?.[1] };
 }
@@ -198,6 +200,17 @@ export const api = {
     }
     return all;
   },
+  /** The record of a pass of a loop; none where the run has none of it. */
+  pass: async (run: string, loop: string, pass: number, call: string, signal: AbortSignal): Promise<PassRecord | undefined> => {
+    let next: string | undefined = `api/runs/${part(run)}/loops${query({ loop, pass, call, limit: 1 })}`;
+    while (next !== undefined) {
+      const got: Page<LoopEntry> = await page<LoopEntry>(next, { signal });
+      const found = got.items.find((entry) => "pass" in entry && entry.pass === pass);
+      if (found && "pass" in found) return found;
+      next = got.next;
+    }
+    return undefined;
+  },
   /** The request of a turn, as the model was sent it. */
   request: (run: string, turn: number, place: { call: string; path: string | undefined }) =>
     json<RecordedRequest>(`api/runs/${part(run)}/requests/${turn}${query(place)}`),
@@ -212,6 +225,8 @@ export const api = {
   /** What a person does in a session: take it, answer in it, note something, give it back, close or reopen it. */
   seat: (session: string, how: SeatAction, body: { person?: string; text?: string }) =>
     json<SessionInfo>(`api/sessions/${part(session)}/${how}`, { method: "POST", body }),
+  /** Begins the run that writes a reply for the person. */
+  suggest: (session: string) => json<Accepted>(`api/sessions/${part(session)}/suggest`, { method: "POST" }),
   messages: (agent: string, thread: string) =>
     json<ChatMessage[]>(`api/chat/${part(agent)}/threads/${part(thread)}/messages`),
   say: (agent: string, thread: string, text: string) =>

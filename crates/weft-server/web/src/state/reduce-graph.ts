@@ -135,15 +135,17 @@ function reduceLoop(draft: Draft, event: TraceEvent, path: string): void {
   const loop = draft.mine(old, (part) => ({ ...part, passes: [...part.passes] }));
   graph.loops[path] = loop;
   const shown = step(draft, event, path);
-  const last = loop.passes.at(-1);
-  const change = (change: Partial<PassView>): void => {
-    if (last) loop.passes[loop.passes.length - 1] = { ...last, to: event.seq, ...change };
+  const change = (place: number, change: Partial<PassView>): void => {
+    const pass = loop.passes[place];
+    if (pass) loop.passes[place] = { ...pass, to: event.seq, ...change };
   };
   switch (event.type) {
     case "loop.entered":
       loop.mode = event.data.mode;
       loop.passes = [];
       delete loop.exited;
+      delete loop.first;
+      if (event.data.state) loop.first = event.data.state;
       if (shown) shown.passes = 0;
       break;
     case "loop.iter.started":
@@ -151,21 +153,33 @@ function reduceLoop(draft: Draft, event: TraceEvent, path: string): void {
         iteration: event.iteration ?? loop.passes.length,
         state: "running",
         started: event.ts,
+        ...(event.data.item === undefined ? {} : { item: event.data.item }),
         changed: [],
         from: event.seq,
         to: event.seq,
       });
       if (shown) shown.passes = loop.passes.length;
       break;
-    case "loop.iter.finished":
-      change({ state: "ok", ended: event.ts, changed: event.data.changed });
+    case "loop.iter.finished": {
+      const { changed, values = [], decision } = event.data;
+      // Passes may run at once.
+      const place = loop.passes.findLastIndex((pass) => pass.iteration === (event.iteration ?? pass.iteration));
+      change(place, {
+        state: "ok",
+        ended: event.ts,
+        changed,
+        ...(values.length === changed.length ? { values: Object.fromEntries(changed.map((key, at) => [key, values[at]])) } : {}),
+        ...(decision ? { decision } : {}),
+      });
       break;
+    }
     case "loop.exited": {
       const { passes, why } = event.data;
       loop.exited = { passes, why };
-      if (last?.state === "running") {
-        change({ state: why === "cancelled" ? "cancelled" : why === "error" ? "failed" : "ok", ended: event.ts });
-      }
+      const state = why === "cancelled" ? "cancelled" : why === "error" ? "failed" : "ok";
+      loop.passes.forEach((pass, place) => {
+        if (pass.state === "running") change(place, { state, ended: event.ts });
+      });
       if (shown) {
         shown.passes = passes;
         shown.why = why;

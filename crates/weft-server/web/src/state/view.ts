@@ -1,6 +1,6 @@
 // What is seen of a run: the view that the reducer makes of its events. Plain values, so that a view can be
 // compared with another one, kept, and shown at any point of a run.
-import type { AskSummary, RunStatus } from "../api/types.gen.ts";
+import type { AskSummary, PassDecision, RunStatus } from "../api/types.gen.ts";
 
 /** How a run stands; `unknown` before its first event. */
 export type ViewStatus = "unknown" | "queued" | "running" | RunStatus;
@@ -218,8 +218,13 @@ export interface PassView {
   state: "running" | "ok" | "failed" | "cancelled";
   started: string;
   ended?: string;
+  /** The item of mode `each`. */
+  item?: unknown;
   /** Carried values that changed. */
   changed: string[];
+  /** What they are now. */
+  values?: Record<string, unknown>;
+  decision?: PassDecision;
   /** Number of its first and last event. */
   from: number;
   to: number;
@@ -230,6 +235,8 @@ export interface LoopView {
   /** With the passes of loops around it: `outer[1]/inner`. */
   path: string;
   mode: string;
+  /** The carried values of the first pass. */
+  first?: Record<string, unknown>;
   passes: PassView[];
   exited?: { passes: number; why: string };
 }
