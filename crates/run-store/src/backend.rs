@@ -179,6 +179,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The store cannot be read.
     fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError>;
 
+    /// Number of messages of a thread.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn thread_length(&self, thread: &str) -> Result<usize, StoreError> {
+        Ok(self.messages(thread)?.len())
+    }
+
     /// A named value of the project.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
 pub use run::StoredRun;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteIndex, Sync};
-pub use store::{Store, StoreOptions};
+pub use store::{Store, StoreOptions, WorkLock};
 pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};
 
 /// The main types are shared between threads.

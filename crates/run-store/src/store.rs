@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::blob::{put_back, restore};
 use crate::encode::masked_value;
-use crate::lock::RunLocks;
+use crate::lock::{RunLock, RunLocks};
 use crate::writer::{Job, Writer};
 use crate::{
     AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunPhase, RunRecord, StoreError,
@@ -47,6 +47,12 @@ pub(crate) struct StoreInner {
     pub(crate) options: StoreOptions,
     pub(crate) masks: Arc<Redactor>,
     locks: RunLocks,
+}
+
+/// The right to do some work, until it is dropped or the process dies.
+#[derive(Debug)]
+pub struct WorkLock {
+    _lock: RunLock,
 }
 
 impl Store {
@@ -167,6 +173,14 @@ impl Store {
             self.0.locks.sweep(known.into_iter().map(|record| record.new.run));
         }
         Ok(())
+    }
+
+    /// The right to do the work of this name, of which one at a time does it, in this process and in others.
+    ///
+    /// # Errors
+    /// Another has it ([`StoreError::RunBusy`]), or the lock file cannot be used.
+    pub fn work_lock(&self, name: &str) -> Result<WorkLock, StoreError> {
+        self.0.locks.take(&RunId::new(format!("work:{name}"))).map(|lock| WorkLock { _lock: lock })
     }
 
     /// Events and other changes that are not kept yet.
@@ -291,6 +305,14 @@ impl Store {
     pub fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
         self.flush()?;
         self.0.backend.messages(thread)
+    }
+
+    /// Number of messages of a thread that are safe. Nothing that is being written is waited for.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn thread_length(&self, thread: &str) -> Result<usize, StoreError> {
+        self.0.backend.thread_length(thread)
     }
 
     /// Puts messages behind those that a thread has.

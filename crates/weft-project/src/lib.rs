@@ -10,6 +10,7 @@ struct Readme;
 
 mod agents;
 mod blobs;
+mod channels;
 mod deliberation;
 mod edit;
 mod error;

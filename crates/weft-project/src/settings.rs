@@ -10,6 +10,7 @@ use llm_provider::ModelConfig;
 use mcp_bridge::McpSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use session_channels::ChannelSettings;
 use tool_command::{CommandPolicy, CommandSettings};
 use tool_knowledge::KnowledgeSettings;
 use tool_registry::files::FileError;
@@ -56,6 +57,9 @@ pub struct Settings {
     /// Chats that other sites embed, by name: `/widget/NAME` of `weft serve`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub widgets: BTreeMap<String, WidgetSettings>,
+    /// Ways for users of other systems into sessions, by name: `/channels/NAME` of `weft serve`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<String, ChannelSettings>,
 }
 
 /// Secrets that files of the project may name as `{$secret.NAME}`: variables of the environment.

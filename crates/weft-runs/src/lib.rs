@@ -40,7 +40,7 @@ pub use request::{
 };
 pub use service::RunService;
 pub use source::ProjectFiles;
-pub use talk::{ChatCall, ChatMessage};
+pub use talk::{ChatCall, ChatMessage, SaidBehind};
 
 /// The main types are shared between threads.
 const _: () = {

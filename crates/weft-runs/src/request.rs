@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use agent_runtime::ApprovalMode;
 use agent_types::RunId;
-use executors_flow_system::{Entry, SeatAction};
+use executors_flow_system::{Entry, SeatAction, thread_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -174,6 +174,12 @@ impl ThreadName {
     #[must_use]
     pub fn new(agent: impl Into<String>, thread: impl Into<String>) -> Self {
         Self { agent: agent.into(), thread: thread.into() }
+    }
+
+    /// Name of the conversation in the store.
+    #[must_use]
+    pub fn stored(&self) -> String {
+        thread_key(&self.agent, &self.thread)
     }
 }
 

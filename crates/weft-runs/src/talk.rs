@@ -52,6 +52,24 @@ pub struct ChatCall {
     pub observation: Option<String>,
 }
 
+/// What was said in a conversation behind a number of entries.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SaidBehind {
+    /// Messages with words, each with the number of its entry, from 1.
+    pub messages: Vec<(usize, ChatMessage)>,
+    /// Entries that the conversation has.
+    pub entries: usize,
+}
+
+impl ChatMessage {
+    /// Returns `true` for words of the user, or to the user. Calls without words, notes and events are not.
+    #[must_use]
+    pub fn is_said(&self) -> bool {
+        matches!(self.role, "user" | "assistant") && !self.text.trim().is_empty()
+    }
+}
+
 impl ThreadInfo {
     /// The messages of the conversation in order, by all authors.
     #[must_use]
@@ -79,7 +97,7 @@ fn exchange_of(entry: &Entry) -> Option<Exchange> {
     }
 }
 
-fn messages_of(entry: &Entry) -> Vec<ChatMessage> {
+pub(crate) fn messages_of(entry: &Entry) -> Vec<ChatMessage> {
     let said = entry.said.as_ref();
     if let Some(text) = said.and_then(|said| said.text.as_deref()) {
         return vec![message(role_of(said), said, Author::Note, text)];

@@ -125,25 +125,31 @@ impl Access {
     }
 
     fn is_listed(&self, origin: &str) -> bool {
-        self.origins.iter().any(|listed| listed.trim_end_matches('/').eq_ignore_ascii_case(origin))
+        lists(&self.origins, origin)
+    }
+
+    /// Refuses a page of another origin that is listed neither in the settings nor in `more`.
+    pub(crate) fn check_page(&self, headers: &HeaderMap, more: &[String]) -> Result<(), Problem> {
+        let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let is_admitted =
+            |origin: &str| self.admits(origin, &host.to_ascii_lowercase()) || lists(more, origin);
+        if origin.to_str().is_ok_and(is_admitted) {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(origin.as_bytes()).into_owned();
+        let detail = format!("pages of `{shown}` may not use this server");
+        Err(Problem::new(StatusCode::FORBIDDEN, "origin_refused", detail)
+            .with_help("add the origin to `origins` in [server] of weft.toml"))
     }
 
     fn check(&self, request: &Request) -> Result<(), Problem> {
-        let host = self.check_host(request)?;
+        self.check_host(request)?;
         let headers = request.headers();
         let gate = gate(request.uri().path());
         let is_write = !matches!(*request.method(), Method::GET | Method::HEAD);
-        let origin = headers.get(header::ORIGIN);
-        if let Some(origin) = origin.filter(|_| is_write || gate == Gate::Hello)
-            && !origin.to_str().is_ok_and(|origin| self.admits(origin, &host))
-        {
-            let shown = String::from_utf8_lossy(origin.as_bytes()).into_owned();
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "origin_refused",
-                format!("pages of `{shown}` may not use this server"),
-            )
-            .with_help("add the origin to `origins` in [server] of weft.toml"));
+        if is_write || gate == Gate::Hello {
+            self.check_page(headers, &[])?;
         }
         let given = bearer(headers);
         match gate {
@@ -201,6 +207,11 @@ impl Access {
         answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
         Some(response)
     }
+}
+
+/// Returns `true` for an origin of a list.
+fn lists(origins: &[String], origin: &str) -> bool {
+    origins.iter().any(|listed| listed.trim_end_matches('/').eq_ignore_ascii_case(origin))
 }
 
 fn gate(path: &str) -> Gate {

@@ -30,7 +30,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
 use crate::token::{Token, TokenChoice};
-use crate::{api, hooks, live, mcp, openai, page, widget};
+use crate::{api, channels, hooks, live, mcp, openai, page, widget};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -146,6 +146,7 @@ impl Server {
             triggers.resume_waiting().await;
             triggers.run_triggers().await;
         });
+        app.tasks.spawn(channels::deliver_all(Arc::clone(&app)));
         let router = router(&app);
         let connections = Connections::new(app.options.settings.max_connections);
         loop {
@@ -216,6 +217,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(mcp::router())
         .merge(widget::router())
         .merge(hooks::router())
+        .merge(channels::router())
         .route("/ws", get(socket))
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(wrong_method)

@@ -198,6 +198,10 @@ impl Backend for Sqlite {
         read::messages(&self.reader.lock(), thread)
     }
 
+    fn thread_length(&self, thread: &str) -> Result<usize, StoreError> {
+        read::thread_length(&self.reader.lock(), thread)
+    }
+
     fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
         read::value(&self.reader.lock(), key)
     }

@@ -147,6 +147,14 @@ pub(super) fn messages(db: &Connection, thread: &str) -> Result<Vec<Value>, Stor
     rows.map(read).collect()
 }
 
+/// Messages are numbered from 1 without holes.
+pub(super) fn thread_length(db: &Connection, thread: &str) -> Result<usize, StoreError> {
+    let sql = "SELECT COALESCE(MAX(seq), 0) FROM messages WHERE thread = ?1";
+    let mut statement = db.prepare_cached(sql).map_err(store_error)?;
+    let last: i64 = statement.query_row([thread], |row| row.get(0)).map_err(store_error)?;
+    Ok(usize::try_from(last).unwrap_or(0))
+}
+
 pub(super) fn value(db: &Connection, key: &str) -> Result<Option<Value>, StoreError> {
     let mut statement = db.prepare_cached("SELECT value FROM named WHERE key = ?1").map_err(store_error)?;
     let text: Option<String> =

@@ -233,6 +233,40 @@ fn flows() {
     check_text(page, &read(page).replace("127.0.0.1:8080", &flows_server().to_string()));
 }
 
+/// The shop's own system: one order, and what a channel sends.
+fn shop_server() -> StubServer {
+    StubServer::json(|request| match request.path() {
+        "/orders/1234" => (200, serde_json::json!({"number": 1234, "state": "on its way"})),
+        "/from-weft" => (200, serde_json::Value::Null),
+        _ => (404, serde_json::Value::Null),
+    })
+}
+
+/// The second part of the page speaks of a server, which is the program itself.
+#[test]
+fn a_help_desk() {
+    let (page, shop) = ("help-desk.md", shop_server());
+    let text = read(page).replace("127.0.0.1:8080", &shop.address.to_string());
+    let folder = folder_of(&text);
+    let (before, served) = text.split_once("## Serve it").unwrap();
+    check_in(&folder, page, before, &[]);
+    let variables = [("CRM_HOOK", "a-secret-of-both-sides")];
+    let token = "at-least-16-letters-of-your-own";
+    let server = crate::serving::Served::start_in(folder.path(), token, &[], &variables);
+    let served = served.replace("127.0.0.1:8787", &server.address.to_string());
+    check_in(&folder, page, &served, &[]);
+    let sent = || shop.requests().into_iter().filter(|request| request.starts_with("POST /from-weft"));
+    for _ in 0..200 {
+        if sent().count() >= 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let sent: Vec<String> = sent().collect();
+    assert_eq!(sent.len(), 2, "{sent:#?}");
+    assert!(sent[0].contains("Order 1234 is on its way.") && sent[1].contains("It comes on Friday."));
+}
+
 #[test]
 fn tools() {
     let page = "tools.md";

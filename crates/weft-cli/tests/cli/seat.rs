@@ -1,13 +1,21 @@
 //! A help desk of real processes: queue, ids, the person's seat, and the end of a server in between.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use agent_types::{Clock, SystemClock};
 use serde_json::{Value, json};
+use session_channels::Signer;
 use tempfile::TempDir;
+use weft_harness::StubServer;
 
 use crate::common::{desk, weft, write};
 use crate::serving::{Served, TOKEN};
+
+/// Secret of a channel.
+const HOOK: (&str, &str) = ("CRM_HOOK", "a secret of both sides");
 
 const PATH: &str = "/api/chat/desk/threads/s/messages";
 
@@ -144,12 +152,73 @@ fn a_broken_file_leaves_the_last_good_one_in_force() {
     }
     assert!(fault().as_str().is_some_and(|fault| fault.contains("flowss")), "{}", fault());
     send(&served, &json!({"text": "a person please"}));
+    let is_with_person = || served.ask("GET", "/api/sessions/s", "").1.contains("\"with\":\"person\"");
     for _ in 0..100 {
-        let (_, shown) = served.ask("GET", "/api/sessions/s", "");
-        if shown.contains("\"with\":\"person\"") {
-            return;
+        if is_with_person() {
+            break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("the last good flows were not used");
+    assert!(is_with_person(), "the last good flows are in force");
+    let looked = weft(folder.path(), &["doctor"]).stdout;
+    assert!(looked.contains("unknown_key") && looked.contains("--> flows.json"), "{looked}");
+    served.signal("TERM");
+    let (_, said) = served.ended();
+    assert!(said.contains("flows.json cannot be used"), "{said}");
+}
+
+/// Signs a message to the channel of the desk, and gives the answer's status line.
+fn post_signed(served: &Served, id: &str, text: &str) -> String {
+    let body = json!({"conversation": "c1", "text": text}).to_string();
+    let at = (SystemClock.now().as_millis() / 1000).to_string();
+    let signature = Signer::new(HOOK.1).sign(id, &at, body.as_bytes());
+    let lines = format!("webhook-id: {id}\r\nwebhook-timestamp: {at}\r\nwebhook-signature: {signature}\r\n");
+    let answer = served.ask_with("POST", "/channels/crm", &lines, &body);
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_channel_has_not_sent_survives_the_end_of_its_server() {
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let system =
+        StubServer::json(move |_| (if down.load(Ordering::SeqCst) { 503 } else { 200 }, Value::Null));
+    let folder = help_desk(&[said("One.", 0), said("Two.", 800)]);
+    let settings = format!(
+        "script = \"said.jsonl\"\n[network]\nallow = [\"{}\"]\n[channels.crm]\nkind = \"webhook\"\n\
+         agent = \"desk\"\nsecret = \"{{$secret.CRM_HOOK}}\"\nto = \"{}\"\n",
+        system.address,
+        system.url("/weft")
+    );
+    write(folder.path(), "weft.toml", &settings);
+    let until = |count: usize| {
+        for _ in 0..400 {
+            if system.requests().len() >= count {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{count} did not come: {:#?}", system.requests());
+    };
+    let served = Served::start_in(folder.path(), TOKEN, &[], &[HOOK]);
+    assert_eq!(post_signed(&served, "m1", "first"), "HTTP/1.1 202 Accepted");
+    until(1);
+    assert_eq!(post_signed(&served, "m2", "second"), "HTTP/1.1 202 Accepted");
+    served.signal("KILL");
+    drop(served);
+    let before = system.requests().len();
+    is_down.store(false, Ordering::SeqCst);
+    let again = Served::start_in(folder.path(), TOKEN, &[], &[HOOK]);
+    assert_eq!(post_signed(&again, "m2", "second"), "HTTP/1.1 200 OK");
+    until(before + 2);
+    std::thread::sleep(Duration::from_secs(1));
+    let requests = system.requests();
+    let field = |request: &String, name: &str| {
+        let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+        body[name].as_str().unwrap().to_owned()
+    };
+    let texts: Vec<String> = requests[before..].iter().map(|request| field(request, "text")).collect();
+    assert_eq!(texts, ["One.", "Two."], "all arrived once, in order");
+    assert_eq!(field(&requests[0], "id"), field(&requests[before], "id"), "under the same id");
 }

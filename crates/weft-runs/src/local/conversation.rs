@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_runtime::Exchange;
 use agent_types::{EventSink, Recorder, RunId};
-use executors_flow_system::{Author, Entry, exchanges, thread_key};
+use executors_flow_system::{Author, Entry, exchanges};
 use run_store::{RunFilter, RunPhase, StoreError};
 use serde_json::Value;
 use weft_project::Project;
@@ -14,6 +14,34 @@ use super::cancel::end_cancelled;
 use crate::error::RunsError;
 use crate::plan::{AgentPlan, is_timer};
 use crate::request::{ThreadAction, ThreadInfo, ThreadName};
+use crate::talk::{ChatMessage, SaidBehind, messages_of};
+
+impl LocalRuns {
+    /// What was said in a conversation behind its first `seen` entries. A conversation without further ones is not read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn said_behind(&self, name: &ThreadName, seen: usize) -> Result<SaidBehind, RunsError> {
+        let name = name.clone();
+        self.with_project(move |project| {
+            let nothing = SaidBehind { entries: seen, messages: Vec::new() };
+            let Some(store) = project.store()? else { return Ok(nothing) };
+            let length = store.thread_length(&name.stored())?;
+            if length <= seen {
+                return Ok(SaidBehind { entries: length, ..nothing });
+            }
+            let entries = store.messages(&name.stored())?;
+            let (length, numbered) = (entries.len(), entries.into_iter().zip(1..).skip(seen));
+            let messages = numbered.flat_map(|(entry, number)| {
+                let messages = Entry::from_value(entry).map(|entry| messages_of(&entry)).unwrap_or_default();
+                let said = messages.into_iter().filter(ChatMessage::is_said);
+                said.map(move |message| (number, message))
+            });
+            Ok(SaidBehind { messages: messages.collect(), entries: length })
+        })
+        .await
+    }
+}
 
 /// Reads or changes a conversation.
 pub(super) async fn thread_info(
@@ -105,7 +133,7 @@ fn is_asked(entry: &Entry) -> bool {
 /// Keeps the oldest entries of a conversation only.
 pub(super) fn cut(project: &Project, name: &ThreadName, keep: usize) -> Result<(), RunsError> {
     if let Some(store) = project.store()? {
-        store.cut_thread(&key_of(name), keep);
+        store.cut_thread(&name.stored(), keep);
     }
     Ok(())
 }
@@ -124,7 +152,7 @@ pub(super) fn cut_behind(project: &Project, name: &ThreadName, exchanges: usize)
 pub(super) fn extend(project: &Project, name: &ThreadName, entries: &[Entry]) -> Result<(), RunsError> {
     if let Some(store) = project.store()? {
         let messages: Vec<Value> = entries.iter().map(Entry::to_value).collect();
-        store.add_messages(&key_of(name), &messages);
+        store.add_messages(&name.stored(), &messages);
     }
     Ok(())
 }
@@ -188,9 +216,5 @@ pub(super) fn history(project: &Project, name: &ThreadName) -> Result<Vec<Exchan
 /// The entries of a conversation.
 pub(super) fn entries(project: &Project, name: &ThreadName) -> Result<Vec<Entry>, StoreError> {
     let Some(store) = project.store()? else { return Ok(Vec::new()) };
-    Ok(store.messages(&key_of(name))?.into_iter().filter_map(Entry::from_value).collect())
-}
-
-fn key_of(name: &ThreadName) -> String {
-    thread_key(&name.agent, &name.thread)
+    Ok(store.messages(&name.stored())?.into_iter().filter_map(Entry::from_value).collect())
 }

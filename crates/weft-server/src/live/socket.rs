@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use agent_types::RunId;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::{self, AbortHandle, BoxStream, SelectAll};
+use futures::{Sink, SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use weft_runs::{AgentPlan, AgentRequest, WhenBusy};
@@ -66,7 +66,7 @@ struct Session {
 }
 
 /// End of a session.
-struct Over;
+pub(crate) struct Over;
 
 /// Serves a socket until one side has enough. `is_known` says that the token came with the request.
 pub(crate) async fn open(app: Arc<App>, socket: WebSocket, connection: Arc<Connection>, is_known: bool) {
@@ -228,13 +228,20 @@ impl Session {
         Err(Over)
     }
 
-    /// Sends, unless the client has taken nothing for too long.
     async fn send(&mut self, message: Message) -> Result<(), Over> {
-        let patience = self.app.clock.sleep(self.app.options.stalled);
-        match select(Box::pin(self.socket.send(message)), patience).await {
-            Either::Left((Ok(()), _)) => Ok(()),
-            Either::Left((Err(_), _)) | Either::Right(((), _)) => Err(Over),
-        }
+        send_frame(&self.app, &mut self.socket, message).await
+    }
+}
+
+/// Sends, unless the client has taken nothing for too long.
+pub(crate) async fn send_frame(
+    app: &App,
+    socket: &mut (impl Sink<Message> + Unpin),
+    message: Message,
+) -> Result<(), Over> {
+    match select(socket.send(message), app.clock.sleep(app.options.stalled)).await {
+        Either::Left((Ok(()), _)) => Ok(()),
+        Either::Left((Err(_), _)) | Either::Right(((), _)) => Err(Over),
     }
 }
 

@@ -29,7 +29,7 @@ async fn reading(app: &App, name: &ThreadName) -> Reading {
 }
 
 /// Party that answers, and the name of a person.
-async fn state(app: &App, name: &ThreadName) -> Value {
+pub(super) async fn state(app: &App, name: &ThreadName) -> Value {
     match app.runs.session(&name.thread).await {
         Ok(info) if info.agent == name.agent => json!({"with": info.with, "person": info.person}),
         Ok(_) | Err(_) => json!({"with": SessionParty::Agent}),
@@ -38,8 +38,7 @@ async fn state(app: &App, name: &ThreadName) -> Value {
 
 /// Part of a message that its user sees: the words, and who said them. Calls, notes and events are not theirs.
 fn shown(message: &ChatMessage) -> Option<Value> {
-    let is_said = matches!(message.role, "user" | "assistant") && !message.text.trim().is_empty();
-    is_said.then(|| {
+    message.is_said().then(|| {
         let author = json!(message.author);
         let name = (author == "person").then_some(message.name.as_deref()).flatten();
         json!({"role": message.role, "author": author, "name": name, "text": message.text, "at": message.at})

@@ -8,29 +8,36 @@ mod files;
 mod key;
 mod limit;
 mod reply;
+mod socket;
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use session_channels::Incoming;
 use weft_project::{WidgetLanguage, WidgetSettings, WidgetTheme};
-use weft_runs::{AgentPlan, AgentRequest};
+use weft_runs::RunHandle;
 
 use crate::access::bearer;
 use crate::app::App;
 use crate::body::{JsonBody, Path, Query};
+use crate::channels;
+use crate::connection::Connection;
 use crate::problem::Problem;
-use crate::runs::{IdempotencyKey, begin_agent};
+use crate::runs::{IdempotencyKey, check_message_id};
 
 use key::UserKey;
 pub(crate) use limit::Limits;
 
 /// Longest message of a user, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
+
+/// Longest message of a socket, in bytes: a text whose characters are escapes.
+const MAX_FRAME: usize = 8 * MAX_TEXT;
 
 /// The form of a chat, for its page.
 #[derive(Debug, Serialize)]
@@ -61,6 +68,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/widget/{name}/look", get(look))
         .route("/widget/{name}/messages", post(say))
         .route("/widget/{name}/events", get(follow))
+        .route("/widget/{name}/socket", get(open_socket))
 }
 
 fn settings(app: &App, name: &str) -> Result<WidgetSettings, Problem> {
@@ -117,8 +125,21 @@ async fn say(
 ) -> Result<Response, Problem> {
     let widget = settings(&app, &name)?;
     let user = user(&headers, &name)?;
-    let text = body.text.trim();
-    if text.is_empty() || text.len() > MAX_TEXT {
+    let incoming = Incoming::new(user.thread(), body.text).with_id(key.or(body.message_id)?);
+    let begun = begin(&app, &widget, &user, incoming).await?;
+    Ok(reply::sse(&app, begun).into_response())
+}
+
+/// Begins the run of a user's message.
+async fn begin(
+    app: &App,
+    widget: &WidgetSettings,
+    user: &UserKey,
+    mut incoming: Incoming,
+) -> Result<RunHandle, Problem> {
+    check_message_id(incoming.id.as_deref())?;
+    incoming.text = incoming.text.trim().to_owned();
+    if incoming.text.is_empty() || incoming.text.len() > MAX_TEXT {
         let detail = format!("a message has 1 to {MAX_TEXT} bytes");
         return Err(Problem::bad_request("bad_message", detail));
     }
@@ -126,11 +147,22 @@ async fn say(
         let detail = format!("{} messages a minute are taken", widget.messages_per_minute);
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_messages", detail));
     }
-    let message_id = key.or(body.message_id)?;
-    let plan = AgentPlan { message_id, ..AgentPlan::new(widget.agent.clone(), text.to_owned()) };
-    let thread = Some(user.thread().to_owned());
-    let begun = begin_agent(&app, AgentRequest { plan, thread, ..AgentRequest::default() }).await?;
-    Ok(reply::stream(&app, begun).into_response())
+    channels::say(app, widget.agent.clone(), user.thread().to_owned(), incoming).await
+}
+
+/// Opens the chat of a user as a WebSocket, for pages of the server and of the widget's sites.
+async fn open_socket(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Extension(connection): Extension<Arc<Connection>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Problem> {
+    let widget = settings(&app, &name)?;
+    app.access.check_page(&headers, &widget.origins)?;
+    let upgrade = upgrade.max_message_size(MAX_FRAME).max_frame_size(MAX_FRAME);
+    let upgrade = upgrade.write_buffer_size(0).max_write_buffer_size(64 * MAX_FRAME);
+    Ok(upgrade.on_upgrade(move |socket| socket::serve(app, name, widget, socket, connection)).into_response())
 }
 
 /// Streams the conversation of a user: what was said behind `after`, then what is said.

@@ -20,7 +20,16 @@ impl Socket {
         server: &Running,
         headers: &[(&'static str, &str)],
     ) -> Result<Self, tokio_tungstenite::tungstenite::Error> {
-        let mut request = format!("ws://{}/ws", server.address).into_client_request()?;
+        Self::open_at(server, "/ws", headers).await
+    }
+
+    /// Opens one at a path.
+    pub(crate) async fn open_at(
+        server: &Running,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, tokio_tungstenite::tungstenite::Error> {
+        let mut request = format!("ws://{}{path}", server.address).into_client_request()?;
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }

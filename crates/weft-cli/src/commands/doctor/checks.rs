@@ -39,6 +39,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings.extend(triggers(&project));
     findings.extend(flows(&project));
     findings.extend(widgets(&project));
+    findings.extend(channels(&project));
     findings.extend(
         project.refused_secrets().iter().map(|fault| {
             Finding::warning(format!("secret {}", fault.secret.name), Failure::of_secret(fault))
@@ -267,17 +268,45 @@ fn flows(project: &Project) -> Option<Finding> {
 fn widgets(project: &Project) -> Vec<Finding> {
     let widgets = project.settings().widgets.iter();
     let checked = widgets.map(|(name, widget)| {
-        let what = format!("widget {name}");
-        let is_of_flows = || project.flows_agent().ok() == Some(widget.agent.as_str());
-        match project.agent_file(&widget.agent) {
-            Err(error) if !is_of_flows() => Finding::wrong(what, error.into()),
-            Ok(_) | Err(_) if widget.origins.is_empty() => {
-                Finding::well(what, "a page of its own".to_owned())
-            }
-            Ok(_) | Err(_) => Finding::well(what, counted(widget.origins.len(), "origin")),
-        }
+        let shown = match widget.origins.len() {
+            0 => "a page of its own".to_owned(),
+            origins => counted(origins, "origin"),
+        };
+        with_agent(project, format!("widget {name}"), &widget.agent, || Ok(shown))
     });
     checked.collect()
+}
+
+/// Channels: the agent of each exists, its secret is set, and its address is one.
+fn channels(project: &Project) -> Vec<Finding> {
+    let channels = project.settings().channels.iter();
+    let checked = channels.map(|(name, settings)| {
+        with_agent(project, format!("channel {name}"), &settings.agent, || {
+            project.channel(name).map_err(|error| {
+                Failure::new(Exit::Invalid, error.code(), error.to_string())
+                    .with_help(format!("[channels.{name}] in weft.toml, and the variable of its secret"))
+            })?;
+            Ok(settings.to.as_ref().map_or("nothing is sent".to_owned(), |to| format!("sends to {to}")))
+        })
+    });
+    checked.collect()
+}
+
+/// Finding about an entry of the settings that names an agent.
+fn with_agent(
+    project: &Project,
+    what: String,
+    agent: &str,
+    check: impl FnOnce() -> Result<String, Failure>,
+) -> Finding {
+    let is_of_flows = || project.flows_agent().ok() == Some(agent);
+    match project.agent_file(agent) {
+        Err(error) if !is_of_flows() => Finding::wrong(what, error.into()),
+        Ok(_) | Err(_) => match check() {
+            Ok(shown) => Finding::well(what, shown),
+            Err(failure) => Finding::wrong(what, failure),
+        },
+    }
 }
 
 fn store(project: &Project) -> Finding {
