@@ -5,11 +5,14 @@ use serde_json::Value;
 
 use crate::blob::{Blobs, replace, take_out};
 use crate::json::read;
-use crate::lines::{Writing, read_event};
+use crate::lines::Writing;
 use crate::{AskRecord, Events, RunPhase, RunState, StoreError};
 
-/// Events of one run with the records that belong to them.
-pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<ReplayData>>)>;
+/// Event with the record that belongs to it.
+pub(crate) type NumberedEvent = (TraceEvent, Option<Box<ReplayData>>);
+
+/// Events of one run.
+pub(crate) type Numbered = Vec<NumberedEvent>;
 
 /// Encoded group of events: the lines to persist, and the events for subscribers.
 pub(crate) struct Encoded {
@@ -29,7 +32,6 @@ pub(crate) fn encode(
     let (Some((first, _)), Some((last, _))) = (numbered.first(), numbered.last()) else { return Ok(None) };
     let mut writing = Writing::new(run, first, numbered.len())?;
     let (first, last) = (first.seq, last.seq);
-    let ts = numbered[0].0.ts.as_millis();
     let (mut state, mut asks, mut blobs) = (None, Vec::new(), Vec::new());
     // Long results of calls that were kept before their event.
     let mut results = Vec::new();
@@ -42,8 +44,7 @@ pub(crate) fn encode(
             && let Ok(text) = std::str::from_utf8(writing.line(start))
             && let std::borrow::Cow::Owned(masked) = redactor.mask(text)
         {
-            event = read_event(masked.as_bytes(), run, event.seq, ts)?;
-            writing.replace(start, &masked);
+            event = writing.mask(start, &masked, &event)?;
         }
         if let Some(mut record) = record {
             record.values.iter_mut().for_each(|(_, value)| replace(value, &mut blobs));

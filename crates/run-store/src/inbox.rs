@@ -5,11 +5,15 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use agent_types::ClockHold;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::writer::{GROUP, Job};
+use crate::encode::NumberedEvent;
+use crate::run::RunCore;
+use crate::writer::{GROUP, Job, ROW};
 
 /// Longest delay before events that no caller waits for are written. Subscribers see them later by this time.
 const LINGER: Duration = Duration::from_micros(500);
@@ -51,9 +55,41 @@ impl Queue {
 impl Inbox {
     pub(crate) fn send(&self, job: Job) {
         let mut queue = self.queue.lock();
-        queue.events += job.events();
         queue.urgent |= job.is_urgent();
         queue.jobs.push_back(job);
+        self.wake(queue);
+    }
+
+    /// Sends events of a run. Behind others of the same run they become a part of that job: a row holds them all.
+    pub(crate) fn send_events(
+        &self,
+        core: &Arc<RunCore>,
+        events: impl ExactSizeIterator<Item = NumberedEvent>,
+        last_span: u64,
+        hold: Option<ClockHold>,
+    ) {
+        let mut queue = self.queue.lock();
+        queue.events += events.len();
+        queue.urgent |= hold.is_some();
+        match queue.jobs.back_mut() {
+            Some(Job::Events { core: other, numbered, last_span: last, hold: held })
+                if Arc::ptr_eq(core, other) && numbered.len() + events.len() <= ROW =>
+            {
+                numbered.extend(events);
+                *last = last_span;
+                // One hold is enough: both are of the clock of the run.
+                *held = held.take().or(hold);
+            }
+            _ => {
+                let (core, numbered) = (Arc::clone(core), events.collect());
+                queue.jobs.push_back(Job::Events { core, numbered, last_span, hold });
+            }
+        }
+        self.wake(queue);
+    }
+
+    /// Wakes the writer if it rests and has something to do.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let wakes = match queue.rest {
             Rest::Works => false,
             Rest::Sleeps => true,

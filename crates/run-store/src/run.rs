@@ -133,20 +133,13 @@ impl EventSink for StoredRun {
             drafts.clear();
             return;
         }
-        let numbered = drafts
-            .drain(..)
-            .map(|draft| {
-                *seq += 1;
-                let event = TraceEvent::new(self.core.run.clone(), *seq, ts, draft.place, draft.body);
-                (event, draft.record)
-            })
-            .collect();
-        self.store.writer.send(Job::Events {
-            core: Arc::clone(&self.core),
-            numbered,
-            last_span: self.spans.load(Ordering::Relaxed),
-            hold: self.clock.busy(),
+        let numbered = drafts.drain(..).map(|draft| {
+            *seq += 1;
+            let event = TraceEvent::new(self.core.run.clone(), *seq, ts, draft.place, draft.body);
+            (event, draft.record)
         });
+        let last_span = self.spans.load(Ordering::Relaxed);
+        self.store.writer.send_events(&self.core, numbered, last_span, self.clock.busy());
     }
 
     fn new_span(&self) -> u64 {
@@ -239,12 +232,8 @@ impl StoredRun {
         let numbered: Vec<_> =
             log.events.iter().map(|kept| (kept.event.clone(), kept.record.clone().map(Box::new))).collect();
         if !numbered.is_empty() {
-            self.store.writer.send(Job::Events {
-                core: Arc::clone(&self.core),
-                numbered,
-                last_span: self.spans.load(Ordering::Relaxed),
-                hold: self.clock.busy(),
-            });
+            let last_span = self.spans.load(Ordering::Relaxed);
+            self.store.writer.send_events(&self.core, numbered.into_iter(), last_span, self.clock.busy());
         }
     }
 }

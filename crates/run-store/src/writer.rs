@@ -12,7 +12,7 @@ use agent_types::{Batch, ClockHold, Redactor, Timestamp};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
-use crate::encode::{Numbered, encode};
+use crate::encode::{Numbered, NumberedEvent, encode};
 use crate::inbox::Inbox;
 use crate::run::RunCore;
 use crate::{Backend, Change, NewRun, StoreError, Update, read_lines};
@@ -21,7 +21,7 @@ use crate::{Backend, Change, NewRun, StoreError, Update, read_lines};
 pub(crate) const GROUP: usize = 2048;
 
 /// Events that one row holds at most.
-const ROW: usize = 256;
+pub(crate) const ROW: usize = 256;
 
 /// Attempts to commit while another process holds the store, of half a minute each.
 const ROUNDS: u32 = 20;
@@ -62,14 +62,6 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Events in it.
-    pub(crate) fn events(&self) -> usize {
-        match self {
-            Self::Events { numbered, .. } => numbered.len(),
-            _ => 0,
-        }
-    }
-
     /// Changes in it besides events.
     fn changes(&self) -> usize {
         match self {
@@ -118,9 +110,20 @@ impl Writer {
     }
 
     pub(crate) fn send(&self, job: Job) {
-        self.pending.fetch_add(job.events(), Ordering::Relaxed);
         self.changes.fetch_add(job.changes(), Ordering::Relaxed);
         self.inbox.send(job);
+    }
+
+    /// Sends events of a run.
+    pub(crate) fn send_events(
+        &self,
+        core: &Arc<RunCore>,
+        events: impl ExactSizeIterator<Item = NumberedEvent>,
+        last_span: u64,
+        hold: Option<ClockHold>,
+    ) {
+        self.pending.fetch_add(events.len(), Ordering::Relaxed);
+        self.inbox.send_events(core, events, last_span, hold);
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -195,27 +198,6 @@ struct Group {
     stop: bool,
 }
 
-/// The next job. Events of one run that follow each other are one job: a row holds them all.
-fn next_job(jobs: &mut VecDeque<Job>) -> Option<Job> {
-    let mut job = jobs.pop_front()?;
-    while let Job::Events { core, numbered, last_span, hold } = &mut job {
-        let follows = |next: &mut Job| {
-            matches!(next, Job::Events { core: other, numbered: more, .. }
-                if Arc::ptr_eq(core, other) && numbered.len() + more.len() <= ROW)
-        };
-        let Some(Job::Events { numbered: more, last_span: last, hold: other, .. }) =
-            jobs.pop_front_if(follows)
-        else {
-            break;
-        };
-        numbered.extend(more);
-        *last_span = last;
-        // One hold is enough: both are of the clock of the run.
-        *hold = hold.take().or(other);
-    }
-    Some(job)
-}
-
 impl WriterThread {
     fn work(self) {
         let mut jobs = VecDeque::new();
@@ -225,7 +207,7 @@ impl WriterThread {
             }
             let mut group = Group::default();
             while group.events < GROUP && !group.stop && group.updates.is_empty() {
-                let Some(job) = next_job(&mut jobs) else { break };
+                let Some(job) = jobs.pop_front() else { break };
                 self.add(&mut group, job);
             }
             let stop = group.stop;

@@ -37,6 +37,8 @@ const MIGRATIONS: &[&str] = &[
     "CREATE TABLE passages (id INTEGER PRIMARY KEY, kb TEXT NOT NULL, source TEXT NOT NULL, text TEXT NOT NULL) STRICT;
      CREATE INDEX passages_by_kb ON passages (kb);
      CREATE VIRTUAL TABLE passage_terms USING fts5 (words, pairs, tokenize = 'unicode61 remove_diacritics 0');",
+    // 3: lines of events leave out what the line before says of its location. What is there stays as it is.
+    "",
 ];
 
 /// The newest format.
