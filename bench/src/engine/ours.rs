@@ -16,7 +16,7 @@ use super::shape::Shape;
 /// Events a watcher may be behind.
 const WATCHED: usize = 4096;
 
-/// Hands its first input on.
+/// Hands its first input on at once, as the nodes of the library that compute do.
 struct Id(NodeDefinition);
 
 /// Waits for a person.
@@ -37,8 +37,12 @@ impl Node for Id {
         &self.0
     }
 
-    async fn run(&self, _ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        Ok(inputs.at(0).cloned().map_or_else(|| Outputs::value(Value::Null), Outputs::shared))
+    fn compute(&self, _ctx: &NodeContext, inputs: &Inputs) -> Option<Result<Outputs, NodeError>> {
+        Some(Ok(inputs.at(0).cloned().map_or_else(|| Outputs::value(Value::Null), Outputs::shared)))
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        self.compute(&ctx, &inputs).unwrap_or_else(|| Ok(Outputs::none()))
     }
 }
 

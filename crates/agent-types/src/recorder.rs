@@ -187,17 +187,17 @@ impl EventSink for Recorder {
         }
         // Watchers are fed under the lock, so that every one of them sees the order of the numbers.
         let mut seq = self.seq.lock();
-        let first = *seq + 1;
-        *seq += drafts.len() as u64;
         if !self.feed.is_watched() {
+            *seq += drafts.len() as u64;
             drafts.clear();
             return;
         }
         let ts = self.clock.now();
-        let events = drafts.drain(..).zip(first..);
-        self.feed.push(&Batch::new(
-            events.map(|(draft, seq)| TraceEvent::new(self.run.clone(), seq, ts, draft.place, draft.body)),
-        ));
+        let events = drafts.drain(..).map(|UnsequencedEvent { place, body, .. }| {
+            *seq += 1;
+            TraceEvent::new(self.run.clone(), *seq, ts, place, body)
+        });
+        self.feed.push(&Batch::new(events));
     }
 
     fn new_span(&self) -> u64 {

@@ -38,6 +38,10 @@ impl Node for Computed {
         (self.prepare)(config)
     }
 
+    fn compute(&self, ctx: &NodeContext, inputs: &Inputs) -> Option<Result<Outputs, NodeError>> {
+        Some((self.compute)(ctx, inputs))
+    }
+
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         (self.compute)(&ctx, &inputs)
     }

@@ -50,6 +50,13 @@ pub trait Node: Send + Sync {
         Vec::new()
     }
 
+    /// One attempt of a node that never waits, for which no future and no task is made; `None` of a node that may wait.
+    /// Where it gives a result, [`run`](Self::run) gives the same: nodes with time limits or retries are run by that.
+    fn compute(&self, ctx: &NodeContext, inputs: &Inputs) -> Option<Result<Outputs, NodeError>> {
+        let _ = (ctx, inputs);
+        None
+    }
+
     /// One attempt. Dropping the future cancels it.
     ///
     /// # Errors

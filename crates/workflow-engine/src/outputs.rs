@@ -104,6 +104,9 @@ impl Outputs {
 
     /// Returns the outputs beside the main slot of that name.
     pub(crate) fn others(&self, main: &str) -> Option<OtherOutputs> {
+        if self.named.is_empty() {
+            return None;
+        }
         let others = self.named.iter().filter(|(name, _)| name != main);
         let others: BTreeMap<_, _> =
             others.map(|(name, value)| (Arc::from(&**name), Arc::clone(value))).collect();

@@ -80,11 +80,10 @@ impl<'p> RunEvents<'p> {
         body: EventBody,
         record: Option<Box<ReplayData>>,
     ) {
-        let draft = UnsequencedEvent { place, body, record };
         if let Some(replay) = &mut self.replay {
-            return replay.journal.emit(draft);
+            return replay.journal.emit(UnsequencedEvent { place, body, record });
         }
-        self.drafts.push(draft);
+        self.drafts.push(UnsequencedEvent { place, body, record });
         if self.drafts.len() >= BATCH {
             self.flush();
         }

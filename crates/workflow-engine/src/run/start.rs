@@ -16,7 +16,7 @@ use super::messages::read_messages;
 use super::node_end::{Note, cached, end_containers, ended, failed, finished, skip};
 use super::options::Before;
 use super::state::RunState;
-use super::workers::attempt::{Permit, Work, plain, watched};
+use super::workers::attempt::{Permit, Work, computed, plain, watched};
 use super::workers::failure::{Ended, Failure};
 use super::workers::mailbox::OpenStream;
 use super::workers::permits::{Claim, Parked};
@@ -25,6 +25,7 @@ use super::zones::containers::enter_container;
 use crate::cache::{Lookup, key_of};
 use crate::context::NodeContext;
 use crate::inputs::{Given, Inputs};
+use crate::node::Node;
 use crate::outputs::Outputs;
 use crate::plan::data::{Kind, NONE, NodePlan, PlanData};
 use crate::plan::policy::Policy;
@@ -243,15 +244,42 @@ fn call(run: &mut RunState<'_>, key: Key, given: Vec<Given>, call: Call<'_>) {
     };
     let inputs = run.inputs(key, node, given);
     let policy = run.plan.policy(node);
-    let permit = start.blocking.then(|| Permit::new(run.shared, claim));
+    if !start.blocking && !policy.is_some_and(|policy| policy.effect || policy.supervises_attempts()) {
+        match computed(&**code, &ctx, &inputs) {
+            Some(end) => ended_at_once(run, key, start, end),
+            None => poll_or_spawn(run, key, start, plain(Arc::clone(code), ctx, inputs)),
+        }
+        return;
+    }
+    let work = supervised(run, code, (ctx, inputs), &start, policy);
+    poll_or_spawn(run, key, start, work);
+}
+
+/// The work of a node that blocks its thread, has rules for its attempts, or has an effect.
+fn supervised(
+    run: &mut RunState<'_>,
+    code: &Arc<dyn Node>,
+    (ctx, inputs): (NodeContext, Inputs),
+    start: &Start,
+    policy: Option<&Policy>,
+) -> Work {
+    let code = Arc::clone(code);
     let work = if start.blocking || policy.is_some_and(Policy::supervises_attempts) {
+        let permit = start.blocking.then(|| Permit::new(run.shared, start.claim));
         watched(code, ctx, inputs, permit, start.interrupted)
     } else {
         plain(code, ctx, inputs)
     };
-    let has_effect = policy.is_some_and(|policy| policy.effect);
-    let work = if has_effect { after_commit(run, work, start.attempt) } else { work };
-    poll_or_spawn(run, key, start, work);
+    if policy.is_some_and(|policy| policy.effect) { after_commit(run, work, start.attempt) } else { work }
+}
+
+/// A node has ended while its start was under way.
+fn ended_at_once(run: &mut RunState<'_>, key: Key, start: Start, end: Ended) {
+    if !start.blocking {
+        run.workers.permits().leave(start.claim);
+    }
+    read_messages(run);
+    ended(run, key, start, end);
 }
 
 /// Most nodes end here, without a task of their own.
@@ -259,12 +287,8 @@ fn poll_or_spawn(run: &mut RunState<'_>, key: Key, start: Start, mut work: Work)
     // The task polls again with its own waker, so nothing that happens in between is missed.
     match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(end) => {
-            if !start.blocking {
-                run.workers.permits().leave(start.claim);
-            }
             drop(work);
-            read_messages(run);
-            ended(run, key, start, end);
+            ended_at_once(run, key, start, end);
         }
         Poll::Pending => {
             run.workers.spawn(key, start, work);

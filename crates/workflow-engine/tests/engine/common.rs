@@ -74,12 +74,33 @@ impl Node for Op {
         &self.definition
     }
 
+    fn compute(&self, ctx: &NodeContext, inputs: &Inputs) -> Option<Result<Outputs, NodeError>> {
+        let first = || inputs.get("in").cloned().unwrap_or_default();
+        Some(match &*self.definition.node_type {
+            "t:id" => Ok(Outputs::shared(first())),
+            "t:emit" => Ok(Outputs::value(ctx.config("v").cloned().unwrap_or_default())),
+            "t:add" => Ok(Outputs::value(
+                first().as_i64().unwrap_or(0) + ctx.config("n").and_then(Value::as_i64).unwrap_or(1),
+            )),
+            "t:list" => Ok(Outputs::value(inputs.taken().map(|value| (**value).clone()).collect::<Vec<_>>())),
+            "t:if" => {
+                let slot = if first().as_bool() == Some(true) { "then" } else { "else" };
+                Ok(Outputs::named(slot, (*first()).clone()))
+            }
+            "t:fail" => fail(ctx, first()),
+            "t:panic" => panic!("boom"),
+            _ => return None,
+        })
+    }
+
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        if let Some(given) = self.compute(&ctx, &inputs) {
+            return given;
+        }
         let first = || inputs.get("in").cloned().unwrap_or_default();
         let wait = Duration::from_millis(number(&ctx, "ms"));
         match &*self.definition.node_type {
-            "t:id" | "t:effect" | "t:optional" => Ok(Outputs::shared(first())),
-            "t:emit" => Ok(Outputs::value(ctx.config("v").cloned().unwrap_or_default())),
+            "t:effect" | "t:optional" => Ok(Outputs::shared(first())),
             "t:wait" => {
                 ctx.sleep(wait).await;
                 Ok(Outputs::shared(first()))
@@ -91,22 +112,6 @@ impl Node for Op {
                 }
                 Ok(Outputs::shared(first()))
             }
-            "t:add" => Ok(Outputs::value(
-                first().as_i64().unwrap_or(0) + ctx.config("n").and_then(Value::as_i64).unwrap_or(1),
-            )),
-            "t:list" => Ok(Outputs::value(inputs.taken().map(|value| (**value).clone()).collect::<Vec<_>>())),
-            "t:if" => {
-                let slot = if first().as_bool() == Some(true) { "then" } else { "else" };
-                Ok(Outputs::named(slot, (*first()).clone()))
-            }
-            "t:fail" => {
-                let times = ctx.config("times").and_then(Value::as_u64).unwrap_or(u64::MAX);
-                if ctx.config("on").is_some_and(|on| *on != *first()) || u64::from(ctx.attempt()) > times {
-                    return Ok(Outputs::shared(first()));
-                }
-                Err(NodeError::new(ctx.config("msg").and_then(Value::as_str).unwrap_or("no")).with_code("c"))
-            }
-            "t:panic" => panic!("boom"),
             "t:panic_on_drop" => {
                 let _bomb = Bomb;
                 ctx.sleep(Duration::from_hours(1)).await;
@@ -166,6 +171,14 @@ impl Node for Op {
             other => Err(NodeError::fatal(format!("no operation {other}"))),
         }
     }
+}
+
+fn fail(ctx: &NodeContext, first: Arc<Value>) -> Result<Outputs, NodeError> {
+    let times = ctx.config("times").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    if ctx.config("on").is_some_and(|on| *on != *first) || u64::from(ctx.attempt()) > times {
+        return Ok(Outputs::shared(first));
+    }
+    Err(NodeError::new(ctx.config("msg").and_then(Value::as_str).unwrap_or("no")).with_code("c"))
 }
 
 async fn stream(ctx: &NodeContext, input: &Value) -> Result<Outputs, NodeError> {

@@ -16,6 +16,7 @@ use super::failure::{Ended, Failure, jittered};
 use super::mailbox::Message;
 use super::permits::Claim;
 use crate::context::{Activity, NodeContext, millis};
+use crate::error::NodeError;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::outputs::Outputs;
@@ -32,6 +33,18 @@ pub(crate) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Wo
         let result = guarded(&*node, ctx, inputs).await;
         Ended { result, attempt }
     })
+}
+
+/// One attempt of a node that never waits; `None` of any other.
+pub(crate) fn computed(node: &dyn Node, ctx: &NodeContext, inputs: &Inputs) -> Option<Ended> {
+    let attempt = ctx.attempt();
+    let called = catch_unwind(AssertUnwindSafe(|| node.compute(ctx, inputs)));
+    let result = match called {
+        Ok(None) => return None,
+        Ok(Some(given)) => outcome(Ok(given), attempt),
+        Err(panic) => outcome(Err(panic), attempt),
+    };
+    Some(Ended { result, attempt })
 }
 
 /// The permit that a blocking node takes. It is free when the node and all its threads are done with it.
@@ -216,13 +229,21 @@ fn guarded(
             Ok(work) => AssertUnwindSafe(work).catch_unwind().await,
             Err(panic) => Err(panic),
         };
-        match ended {
-            Ok(Ok(outputs)) => Ok(outputs),
-            Ok(Err(error)) => Err(Failure::from_error(error, attempt)),
-            Err(panic) => {
-                let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
-                Err(Failure { attempt, retryable: true, ..failure })
-            }
+        outcome(ended, attempt)
+    }
+}
+
+/// What a node's code gave, with a panic as an error of that node.
+fn outcome(
+    ended: Result<Result<Outputs, NodeError>, Box<dyn Any + Send>>,
+    attempt: u32,
+) -> Result<Outputs, Failure> {
+    match ended {
+        Ok(Ok(outputs)) => Ok(outputs),
+        Ok(Err(error)) => Err(Failure::from_error(error, attempt)),
+        Err(panic) => {
+            let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
+            Err(Failure { attempt, retryable: true, ..failure })
         }
     }
 }

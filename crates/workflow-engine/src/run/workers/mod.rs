@@ -113,8 +113,8 @@ impl<'p> Workers<'p> {
     }
 
     /// The code of a type of node.
-    pub(crate) fn code(&self, node_type: u32) -> Arc<dyn Node> {
-        Arc::clone(&self.nodes[node_type as usize])
+    pub(crate) fn code(&self, node_type: u32) -> &'p Arc<dyn Node> {
+        &self.nodes[node_type as usize]
     }
 
     pub(crate) fn permits(&mut self) -> &mut Permits {
