@@ -91,9 +91,15 @@ impl Agent {
         self
     }
 
-    /// The same agent with those of its present tools that are read-only.
+    /// The same agent with those of its present tools that are read-only. One whose replies may have effects is refused
+    /// as it runs.
     #[must_use]
-    pub fn read_only(self) -> Self {
+    pub fn read_only(mut self) -> Self {
+        let acting = self.deliberator.as_ref().filter(|deliberator| deliberator.has_effect());
+        if let Some(acting) = acting {
+            let refused = AgentError::NotReadOnly { deliberator: acting.name().to_owned() };
+            self.refused = self.refused.or(Some(refused));
+        }
         let tools = self.offered().read_only();
         self.with_source(Arc::new(tools))
     }

@@ -40,6 +40,14 @@ pub enum AgentError {
         /// Fault of the configuration.
         message: String,
     },
+    /// The agent may only read, and what writes its replies has effects.
+    #[error(
+        "the replies of the agent come from `{deliberator}`, which has effects, and this run may only read"
+    )]
+    NotReadOnly {
+        /// The author of its replies.
+        deliberator: String,
+    },
     /// A tool needs a dependency that was not given.
     #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
     MissingDependency {
@@ -61,7 +69,7 @@ impl AgentError {
             Self::State { .. } => "bad_state",
             Self::OutputSchema { .. } => "bad_schema",
             Self::Condition { .. } => "bad_condition",
-
+            Self::NotReadOnly { .. } => "not_read_only",
             Self::MissingDependency { .. } => "missing_dependency",
         }
     }

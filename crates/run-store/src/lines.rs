@@ -22,7 +22,9 @@ const RECORD_MARK: u8 = b'+';
 struct Head {
     run: RunId,
     first: u64,
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970. Earlier versions call it `ts`, and refuse a group that has none: a process of one that has
+    /// the store open would read its lines without their locations.
+    #[serde(rename = "at", alias = "ts")]
     ts: i64,
     /// Lines leave out what the line before says of its location.
     #[serde(default)]

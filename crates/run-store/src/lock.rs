@@ -227,7 +227,10 @@ mod tests {
             taking.join().unwrap().unwrap()
         });
         let others = RunLocks::new(Some(folder.path().to_owned()));
+        let asked = std::time::Instant::now();
         assert!(matches!(others.take(&run), Err(StoreError::RunBusy { .. })));
+        let patience = PAUSE * ATTEMPTS_BESIDE_QUESTIONS;
+        assert!(asked.elapsed() < patience / 2, "a run is not waited for: {:?}", asked.elapsed());
         drop(lock);
     }
 

@@ -139,6 +139,10 @@ impl Deliberator for WorkflowDeliberator {
         self.name.parse().ok()
     }
 
+    fn has_effect(&self) -> bool {
+        self.plan.has_effect()
+    }
+
     fn winds_down(&self) -> bool {
         true
     }

@@ -184,6 +184,21 @@ fn what_cannot_deliberate_is_refused_before_the_run() {
 }
 
 #[test]
+fn one_that_has_effects_is_refused_where_a_run_may_only_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sending = echo("x");
+    let send = json!({"id": "send", "type": "core:Http",
+        "configValues": {"method": "POST", "url": "http://localhost:1/orders"}});
+    assert!(
+        project(folder.path(), &sending, &json!({}), &[]).agent("a").unwrap().read_only().check().is_ok()
+    );
+    sending["nodes"].as_array_mut().unwrap().push(send);
+    let agent = project(folder.path(), &sending, &json!({}), &[]).agent("a").unwrap();
+    assert!(agent.clone().check().is_ok());
+    assert_eq!(agent.read_only().check().unwrap_err().code(), "not_read_only");
+}
+
+#[test]
 fn failures_and_limits_end_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let project_of = |workflow: &Value, profile: Value| project(folder.path(), workflow, &profile, &script());

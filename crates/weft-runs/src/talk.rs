@@ -77,8 +77,8 @@ impl ThreadInfo {
         self.entries.iter().flat_map(messages_of).collect()
     }
 
-    /// The conversation as the agent would read all of it: replies of flows, actions and timers are those of an
-    /// assistant, notes are left out.
+    /// The conversation as the agent would read all of it: it is given replies of flows, actions and timers as notes,
+    /// since these may hold text of others; notes among people are left out.
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.entries.iter().filter_map(exchange_of).collect()
@@ -93,7 +93,18 @@ fn exchange_of(entry: &Entry) -> Option<Exchange> {
     match said.author {
         Author::User => Some(Exchange::user(text)),
         Author::Note => None,
-        _ => Some(Exchange::Turn(Turn { text, ..Turn::default() })),
+        Author::Agent => Some(Exchange::Turn(Turn { text, ..Turn::default() })),
+        author => Some(Exchange::user(format!("Note - {} answered the user: {text}", name_of(author)))),
+    }
+}
+
+/// An author as the agent reads of it.
+const fn name_of(author: Author) -> &'static str {
+    match author {
+        Author::Flow => "a flow",
+        Author::Action => "an action",
+        Author::Timer => "a timer",
+        _ => "a person",
     }
 }
 

@@ -51,7 +51,8 @@ pub trait Node: Send + Sync {
     }
 
     /// One attempt of a node that never waits, for which no future and no task is made; `None` of a node that may wait.
-    /// Where it gives a result, [`run`](Self::run) gives the same: nodes with time limits or retries are run by that.
+    /// Where it gives a result, [`run`](Self::run) gives the same: nodes with time limits, retries or effects are run by
+    /// that. A node that gives `None` has emitted and counted nothing before, since `run` follows.
     fn compute(&self, ctx: &NodeContext, inputs: &Inputs) -> Option<Result<Outputs, NodeError>> {
         let _ = (ctx, inputs);
         None

@@ -73,6 +73,11 @@ pub trait Deliberator: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns `true` if a reply may have effects outside of the run.
+    fn has_effect(&self) -> bool {
+        false
+    }
+
     /// Returns `true` when a reply ends on its own soon after the run was cancelled; otherwise it is dropped then.
     fn winds_down(&self) -> bool {
         false

@@ -223,7 +223,13 @@ fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(Thre
             (false, true) => {
                 elsewhere.insert(name);
             }
-            (false, false) if elsewhere.contains(&name) || !store.is_interrupted(&run)? => {}
+            (false, false) if elsewhere.contains(&name) => {}
+            (false, false) if !store.is_interrupted(&run)? => {
+                // Another server may have taken it just now; those behind it wait.
+                if store.is_at_work(&run) {
+                    elsewhere.insert(name);
+                }
+            }
             (false, false) => found.push((name, run)),
         }
     }

@@ -82,7 +82,7 @@ pub(super) fn store(project: &Project) -> Result<&Store, Failure> {
 /// State of a run as it is printed: a run that has not ended and that no process executes was interrupted.
 fn word(store: &Store, record: &RunRecord) -> &'static str {
     match record.state.phase {
-        RunPhase::Running if !store.is_at_work(&record.new.run) => "interrupted",
+        RunPhase::Running if store.is_interrupted(&record.new.run).unwrap_or(false) => "interrupted",
         phase => phase.as_str(),
     }
 }
