@@ -60,7 +60,7 @@ async fn post(server: &Running, id: &str, text: &str) -> Response {
     post_as(server, SECRET, "/channels/desk", id, &body).await
 }
 
-/// The messages that a system received, once there are so many: ids, and the messages. All are signed.
+/// The first messages that a system received, once there are so many: ids, and the messages. All are signed.
 async fn received(system: &StubServer, count: usize) -> Vec<(String, Value)> {
     for _ in 0..500 {
         if system.requests().len() >= count {
@@ -70,7 +70,7 @@ async fn received(system: &StubServer, count: usize) -> Vec<(String, Value)> {
     }
     let requests = system.requests();
     assert!(requests.len() >= count, "{count} did not come: {requests:#?}");
-    requests.iter().map(|request| opened(request)).collect()
+    requests[..count].iter().map(|request| opened(request)).collect()
 }
 
 fn opened(request: &str) -> (String, Value) {
