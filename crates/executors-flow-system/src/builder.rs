@@ -271,7 +271,13 @@ impl Build<'_> {
             &format!("{place}/parameter_mapping"),
             &mut self.problems,
         );
-        let step = self.target(config, &mapping, &place);
+        let unasked = if config.silent {
+            Some("a silent flow says nothing")
+        } else {
+            let is_timed = used.flows.contains(config.flow_id.as_str());
+            is_timed.then_some("no user is there when a timer runs the flow")
+        };
+        let step = self.target(config, &mapping, unasked, &place);
         let reply =
             self.reply(config.response_template.as_deref(), &["result", USER_MESSAGE, CONTEXT], &place);
         if config.silent && config.response_template.is_some() {
@@ -288,7 +294,13 @@ impl Build<'_> {
         })
     }
 
-    fn target(&mut self, config: &FlowConfig, mapping: &Mapping, place: &str) -> Option<Step> {
+    fn target(
+        &mut self,
+        config: &FlowConfig,
+        mapping: &Mapping,
+        unasked: Option<&str>,
+        place: &str,
+    ) -> Option<Step> {
         let (target, place) = match (&config.target, &config.endpoint) {
             (Some(_), Some(_)) => {
                 self.problems.error(
@@ -317,7 +329,7 @@ impl Build<'_> {
             }
             TargetConfig::Workflow(id) => {
                 let place = format!("{place}/workflow");
-                (self.workflow(id, &place), place)
+                (self.workflow(id, unasked, &place), place)
             }
             TargetConfig::Handler(name) => {
                 let place = format!("{place}/handler");
@@ -328,9 +340,10 @@ impl Build<'_> {
         Some(Step::tool(tool, mapping, &self.services, &place, &mut self.problems))
     }
 
-    fn workflow(&mut self, id: &str, place: &str) -> Option<Tool> {
-        if self.lookup.is_some_and(|lookup| lookup.asks(id)) {
-            let message = format!("`{id}` asks a question, and a flow cannot wait for an answer");
+    /// The tool of a workflow. One that asks the user has no place where `unasked` says that none can answer.
+    fn workflow(&mut self, id: &str, unasked: Option<&str>, place: &str) -> Option<Tool> {
+        if let Some(reason) = unasked.filter(|_| self.lookup.is_some_and(|lookup| lookup.asks(id))) {
+            let message = format!("`{id}` asks a question, and {reason}");
             self.problems.error(place, "asks_question", message);
             return None;
         }

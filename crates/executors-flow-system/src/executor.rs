@@ -1,18 +1,21 @@
 //! The two executors: what a flow does, and what a system action does. Neither is seen by the model.
 
-use agent_types::{EventBody, ExitReason, Problem};
+use agent_types::{AskSummary, EventBody, ExitReason, Problem};
 use serde_json::{Map, Value};
 
 use crate::config::{OnConflict, OnError, When};
 use crate::error::OrchestratorError;
 use crate::flows::{Action, ActionKind, Flow};
 use crate::session::Phase;
-use crate::step::{Step, USER_MESSAGE};
+use crate::step::{Step, StepContext, StepFault, USER_MESSAGE};
 use crate::turn::Turn;
 use crate::words::Sentence;
 
 /// Message of a flow that was cancelled.
 const CANCELLED: &str = "cancelled";
+
+/// Message of an action whose code asks the user.
+const ASKS: &str = "it asks the user, who cannot be asked there";
 
 /// Message for an effect that was interrupted between its start and its result.
 const UNKNOWN: &str =
@@ -23,6 +26,8 @@ const UNKNOWN: &str =
 pub(crate) enum Decision {
     /// The turn ends, with a reply or without.
     End { exit: ExitReason, text: Option<String>, error: Option<String> },
+    /// The turn is suspended until the user has answered.
+    Ask(Vec<AskSummary>),
     /// The turn continues.
     Continue,
 }
@@ -34,6 +39,18 @@ pub(crate) enum NoResult {
     /// It was begun in an earlier life of the run, or for the same message before; its end is not known.
     Unknown,
     Cancelled,
+    /// It waits for answers of the user.
+    Asks(Vec<AskSummary>),
+}
+
+impl From<StepFault> for NoResult {
+    fn from(fault: StepFault) -> Self {
+        match fault {
+            StepFault::Failed(message) => Self::Failed(message),
+            StepFault::Asks(asks) => Self::Asks(asks),
+            StepFault::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl NoResult {
@@ -42,6 +59,7 @@ impl NoResult {
             Self::Failed(message) => message,
             Self::Unknown => UNKNOWN,
             Self::Cancelled => CANCELLED,
+            Self::Asks(_) => ASKS,
         }
     }
 }
@@ -83,6 +101,7 @@ impl Turn<'_> {
                 self.events.emit_with(finished, Some(&value));
                 Ok(self.flow_done(flow, &value))
             }
+            Err(NoResult::Asks(asks)) if self.may_ask && !flow.silent => Ok(Decision::Ask(asks)),
             Err(reason) => Ok(self.flow_failed(flow, &reason)),
         }
     }
@@ -271,10 +290,12 @@ impl Turn<'_> {
         mapping: &crate::mapping::Mapping,
         groups: &Map<String, Value>,
     ) -> Result<Result<Value, NoResult>, OrchestratorError> {
-        if !step.is_read_only() && !self.begin_effect(name).await? {
+        let log = self.cx.resume.as_ref().and_then(|resume| step.log_inside(name, &resume.log));
+        // What happened inside the step is in the log: it resumes there, and no effect of it is begun again.
+        if log.is_none() && !step.is_read_only() && !self.begin_effect(name).await? {
             return Ok(Err(NoResult::Unknown));
         }
-        let cx = self.step_context();
+        let cx = StepContext { log, ..self.step_context() };
         let context = cx.context.clone();
         let given = &self.message.parameters;
         let sources =
@@ -282,7 +303,7 @@ impl Turn<'_> {
         let running = Box::pin(step.run(name, mapping, sources, &cx));
         let cancelled = std::pin::pin!(self.cx.cancel.cancelled());
         Ok(match futures::future::select(running, cancelled).await {
-            futures::future::Either::Left((result, _)) => result.map_err(NoResult::Failed),
+            futures::future::Either::Left((result, _)) => result.map_err(NoResult::from),
             futures::future::Either::Right(_) => Err(NoResult::Cancelled),
         })
     }

@@ -47,7 +47,7 @@ pub trait ToolLookup {
         }
     }
 
-    /// Returns `true` if a workflow asks a question, which it cannot in place of an answer.
+    /// Returns `true` if a workflow asks a question. A silent flow and one of a timer cannot.
     fn asks(&self, _workflow: &str) -> bool {
         false
     }

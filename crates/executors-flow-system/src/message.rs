@@ -1,7 +1,7 @@
 //! A message of a user, and its result.
 
 use agent_runtime::{PendingCall, RunOutcome};
-use agent_types::{ExitReason, RunId, Usage};
+use agent_types::{AskSummary, ExitReason, RunId, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -90,6 +90,9 @@ pub struct Handled {
     /// Error, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Questions of a flow that wait for the user: the next message of the session is the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<AskSummary>,
     /// Outcome of the agent's run, if it answered.
     #[serde(skip)]
     pub outcome: Option<RunOutcome>,
@@ -113,6 +116,7 @@ impl Handled {
             timer: None,
             repeated: false,
             error: None,
+            asks: Vec::new(),
             outcome: None,
         }
     }

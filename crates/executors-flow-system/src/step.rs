@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, EventSink, Problem, UnsequencedEvent,
-    nearest,
+    AskKind, AskSummary, Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, EventSink, Problem,
+    ResumeLog, UnsequencedEvent, nearest,
 };
 use http_caller::{CallConfig, CallValues, Endpoint, EndpointConfig, HttpCaller, Scope};
+use run_journal::{ask_in_call, log_in_call};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{CallEnd, Services, Tool, ToolContext};
@@ -40,6 +41,25 @@ pub(crate) struct StepContext {
     pub(crate) sink: Arc<dyn EventSink>,
     /// Context values, for requests and tools.
     pub(crate) context: Arc<Map<String, Value>>,
+    /// Events inside the step from before its run was interrupted or suspended.
+    pub(crate) log: Option<ResumeLog>,
+}
+
+/// Reason for which a step has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum StepFault {
+    /// It failed, in a sentence without secrets.
+    Failed(String),
+    /// It waits for answers of the user.
+    Asks(Vec<AskSummary>),
+    /// The outcome of an effect inside it is unknown.
+    Unknown,
+}
+
+impl From<String> for StepFault {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
 }
 
 impl StepContext {
@@ -130,17 +150,25 @@ impl Step {
         }
     }
 
+    /// Events inside the step, in a log of the run around it.
+    pub(crate) fn log_inside(&self, name: &str, log: &ResumeLog) -> Option<ResumeLog> {
+        match self {
+            Self::Request(_) => None,
+            Self::Tool(_) => log_in_call(log, &CallId::new(name), 0),
+        }
+    }
+
     /// Does it.
     ///
     /// # Errors
-    /// Why not, in a sentence without secrets.
+    /// It failed, or waits for answers of the user.
     pub(crate) async fn run(
         &self,
         name: &str,
         mapping: &Mapping,
         sources: Sources<'_>,
         cx: &StepContext,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, StepFault> {
         let mut arguments = mapping.fill(sources);
         match self {
             Self::Request(endpoint) => {
@@ -163,7 +191,7 @@ async fn call(
     mut arguments: Map<String, Value>,
     message: &str,
     cx: &StepContext,
-) -> Result<Value, String> {
+) -> Result<Value, StepFault> {
     let definition = tool.definition();
     let takes =
         |name: &str| definition.parameters.get("properties").is_some_and(|known| known.get(name).is_some());
@@ -175,24 +203,48 @@ async fn call(
     }
     let typed = tool.schema().map_err(|error| error.to_string())?.type_json(arguments.into());
     if !typed.problems.is_empty() {
-        return Err(Problem::messages(&typed.problems));
+        return Err(Problem::messages(&typed.problems).into());
     }
     let call = CallId::new(name);
     let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
     let budget = Budget::new(BudgetLimits::default());
-    let context =
-        ToolContext::new(call, tool.id().clone(), Arc::clone(&cx.clock), budget, Arc::clone(&cx.sink), place)
-            .with_cancel(cx.cancel.clone())
-            .with_services(cx.services.clone())
-            .with_values(Arc::clone(&cx.context));
+    let context = ToolContext::new(
+        call.clone(),
+        tool.id().clone(),
+        Arc::clone(&cx.clock),
+        budget,
+        Arc::clone(&cx.sink),
+        place,
+    )
+    .with_cancel(cx.cancel.clone())
+    .with_services(cx.services.clone())
+    .with_values(Arc::clone(&cx.context))
+    .with_resume(cx.log.clone());
     match tool.invoke(typed.arguments, context).await.end {
         CallEnd::Ok(output) => Ok(output.value()),
-        CallEnd::Failed(error) => Err(error.to_string()),
-        CallEnd::Panicked { message } => Err(format!("it panicked: {message}")),
-        CallEnd::TimedOut { limit } => Err(format!("no answer within {} ms", limit.as_millis())),
-        CallEnd::Cancelled => Err("cancelled".into()),
-        _ => Err("it ended in an unknown way".into()),
+        CallEnd::Failed(error) if asks_user(&error.asks) => {
+            let asks = error.asks.into_iter();
+            Err(StepFault::Asks(asks.map(|ask| named(&call, ask)).collect()))
+        }
+        CallEnd::Failed(error) if error.asks.iter().any(|ask| ask.kind == AskKind::Outcome) => {
+            Err(StepFault::Unknown)
+        }
+        CallEnd::Failed(error) => Err(error.to_string().into()),
+        CallEnd::Panicked { message } => Err(format!("it panicked: {message}").into()),
+        CallEnd::TimedOut { limit } => Err(format!("no answer within {} ms", limit.as_millis()).into()),
+        CallEnd::Cancelled => Err("cancelled".to_owned().into()),
+        _ => Err("it ended in an unknown way".to_owned().into()),
     }
+}
+
+/// Returns `true` for questions that the user of a session can answer: approvals and unknown effects are not theirs.
+fn asks_user(asks: &[AskSummary]) -> bool {
+    !asks.is_empty() && asks.iter().all(|ask| ask.kind == AskKind::Question)
+}
+
+/// A question inside a call, under the name that it has in the run around it.
+fn named(call: &CallId, ask: AskSummary) -> AskSummary {
+    AskSummary { ask: ask_in_call(call, &ask.ask).into(), ..ask }
 }
 
 /// The first names of all placeholders of a request that are neither context values nor secrets.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agent_runtime::{AgentState, Exchange, exit_status};
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder, ResumeLog,
-    RunStatus, StoredEvent, Timestamp,
+    AskSummary, Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder,
+    ResumeLog, RunStatus, StoredEvent, Timestamp,
 };
 use futures::future::{Either, select};
 use serde_json::{Map, Value};
@@ -45,6 +45,8 @@ pub(crate) struct Turn<'t> {
     asked_by: Option<String>,
     /// `true` if a flow failed that leaves its message to the agent, without a message.
     has_continued: bool,
+    /// `true` where the user can be asked, and the answer comes back.
+    pub(crate) may_ask: bool,
 }
 
 impl<'t> Turn<'t> {
@@ -70,6 +72,7 @@ impl<'t> Turn<'t> {
             asked,
             asked_by: None,
             has_continued: false,
+            may_ask: true,
         }
     }
 
@@ -88,6 +91,7 @@ impl<'t> Turn<'t> {
     /// Lets a timer go off.
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
         self.begin(None, false);
+        self.may_ask = false;
         self.emit(EventBody::LogLine {
             level: "info".into(),
             message: format!("the timer `{}` went off", timer.id),
@@ -110,13 +114,16 @@ impl<'t> Turn<'t> {
             Decision::End { exit, text, error } => {
                 Handled { flow, action, ..self.handled(exit, text, error) }
             }
+            Decision::Ask(asks) => self.asked(flow, asks),
             Decision::Continue => self.continued(flow, action),
         };
         self.say(&mut handled);
         let reply = reply_said(self, &handled);
         self.record(reply.into_iter().collect()).await?;
-        self.kept.state.end(&self.key);
-        self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
+        if handled.asks.is_empty() {
+            self.kept.state.end(&self.key);
+            self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
+        }
         self.save().await?;
         Ok(handled)
     }
@@ -148,6 +155,18 @@ impl<'t> Turn<'t> {
         let name = flow.as_deref().unwrap_or_default();
         let error = format!("the flow `{name}` failed without a message that the agent could answer");
         Handled { flow, action, ..self.handled(ExitReason::ToolError, None, Some(error)) }
+    }
+
+    /// A flow that waits for answers of the user: its questions are said.
+    fn asked(&self, flow: Option<String>, asks: Vec<AskSummary>) -> Handled {
+        let prompts: Vec<&str> = asks.iter().filter_map(|ask| ask.prompt.as_deref()).collect();
+        let text = Some(prompts.join("\n")).filter(|text| !text.is_empty());
+        Handled { flow, asks, ..self.handled(ExitReason::FlowCompleted, text, None) }
+    }
+
+    /// Number of times that this run has waited for answers.
+    fn waits(&self) -> usize {
+        self.cx.recorded_all(|body| matches!(body, EventBody::RunWaiting { .. }).then_some(())).count()
     }
 
     fn begin(&self, message: Option<String>, resumed: bool) {
@@ -194,6 +213,7 @@ impl<'t> Turn<'t> {
             Decision::End { exit, text, error } => {
                 Some(Handled { flow, action, ..self.handled(exit, text, error) })
             }
+            Decision::Ask(asks) => Some(self.asked(flow, asks)),
             Decision::Continue => None,
         })
     }
@@ -283,13 +303,12 @@ impl<'t> Turn<'t> {
 
     /// Runs the actions and timers that follow an answer, then saves the session.
     async fn settle(&mut self, mut handled: Handled) -> Result<Handled, OrchestratorError> {
-        let waits = exit_status(handled.exit) == RunStatus::Waiting;
-        if !waits {
-            if handled.outcome.is_none() {
-                self.say(&mut handled);
-                let reply = reply_said(self, &handled);
-                self.record([user_said(self)].into_iter().chain(reply).collect()).await?;
-            }
+        if handled.outcome.is_none() {
+            self.say(&mut handled);
+            let reply = reply_said(self, &handled);
+            self.record([user_said(self)].into_iter().chain(reply).collect()).await?;
+        }
+        if handled.asks.is_empty() && exit_status(handled.exit) != RunStatus::Waiting {
             if handled.exit != ExitReason::Cancelled {
                 self.actions(When::AfterTurn).await?;
             }
@@ -345,7 +364,7 @@ impl<'t> Turn<'t> {
             Decision::End { exit, text, error } => {
                 Handled { flow, action, ..self.handled(exit, text, error) }
             }
-            Decision::Continue => self.continued(flow, action),
+            Decision::Ask(_) | Decision::Continue => self.continued(flow, action),
         };
         self.after_timer(handled, timer).await
     }
@@ -368,7 +387,8 @@ impl<'t> Turn<'t> {
 
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
-        let sent = self.cx.recorded(sent_message);
+        // Before each wait for an answer one question was sent.
+        let sent = self.cx.recorded_all(sent_message).nth(self.waits());
         handled.text = sent.or(handled.text.take());
         if let Some(text) = handled.text.clone() {
             self.emit(EventBody::AgentMessage { text, r#final: true, warning: None });
@@ -377,11 +397,18 @@ impl<'t> Turn<'t> {
 
     /// Keeps entries of this run, unless an earlier life has kept some.
     async fn record(&self, entries: Vec<Entry>) -> Result<(), OrchestratorError> {
-        let run = self.cx.sink.run();
-        if entries.is_empty() || self.kept.entries.iter().any(|entry| entry.is_of(run)) {
+        let (run, waits) = (self.cx.sink.run(), self.waits());
+        let kept: Vec<&Entry> = self.kept.entries.iter().filter(|entry| entry.is_of(run)).collect();
+        let mut new = entries;
+        let of_flows = kept.iter().filter(|entry| author_of(entry) == Some(Author::Flow)).count();
+        // Of a flow's words, a question was kept before each wait for an answer.
+        let is_new =
+            |entry: &Entry| author_of(entry) == Some(Author::Flow) && (1..=waits).contains(&of_flows);
+        new.retain(|entry| kept.is_empty() || is_new(entry));
+        if new.is_empty() {
             return Ok(());
         }
-        Ok(self.shared.store.append(self.session, &entries).await?)
+        Ok(self.shared.store.append(self.session, &new).await?)
     }
 
     /// Emits the end of the run.
@@ -394,6 +421,9 @@ impl<'t> Turn<'t> {
             return result;
         }
         let body = match &result {
+            Ok(handled) if !handled.asks.is_empty() => {
+                EventBody::RunWaiting { exit: Some(ExitReason::AwaitingResult), asks: handled.asks.clone() }
+            }
             Ok(handled) => EventBody::RunFinished {
                 status: exit_status(handled.exit),
                 exit: Some(handled.exit),
@@ -496,8 +526,13 @@ impl<'t> Turn<'t> {
             cancel: self.cx.cancel.clone(),
             sink: Arc::clone(&self.events) as Arc<dyn EventSink>,
             context: Arc::new(self.context()),
+            log: None,
         }
     }
+}
+
+fn author_of(entry: &Entry) -> Option<Author> {
+    entry.said.as_ref().map(|said| said.author)
 }
 
 /// The text of a message that was sent.

@@ -61,7 +61,15 @@ impl TurnContext {
 
     /// Returns the first of the run's own recorded events that gives something.
     pub(crate) fn recorded<'c, T>(&'c self, read: impl Fn(&'c EventBody) -> Option<T>) -> Option<T> {
-        self.own_events().find_map(|kept| read(&kept.event.body))
+        self.recorded_all(read).next()
+    }
+
+    /// Everything that the run's own recorded events give.
+    pub(crate) fn recorded_all<'c, T>(
+        &'c self,
+        read: impl Fn(&'c EventBody) -> Option<T>,
+    ) -> impl Iterator<Item = T> {
+        self.own_events().filter_map(move |kept| read(&kept.event.body))
     }
 
     /// Returns the value that was recorded with an event: what a flow or a system action gave.

@@ -9,7 +9,7 @@ use agent_types::{Clock, SystemClock};
 use serde_json::{Value, json};
 use session_channels::Signer;
 use tempfile::TempDir;
-use weft_harness::StubServer;
+use weft_harness::{ASK, StubServer};
 
 use crate::common::{desk, weft, write};
 use crate::serving::{Served, TOKEN};
@@ -221,4 +221,46 @@ fn what_a_channel_has_not_sent_survives_the_end_of_its_server() {
     let texts: Vec<String> = requests[before..].iter().map(|request| field(request, "text")).collect();
     assert_eq!(texts, ["One.", "Two."], "all arrived once, in order");
     assert_eq!(field(&requests[0], "id"), field(&requests[before], "id"), "under the same id");
+}
+
+#[test]
+fn a_flow_asks_its_user_and_the_answer_goes_back() {
+    let folder = help_desk(&[]);
+    write(folder.path(), "workflows/ask.json", ASK);
+    let flows = json!({
+        "agent": "desk",
+        "flows": [{"flow_id": "paint", "trigger_patterns": ["paint"], "target": {"workflow": "ask"},
+            "response_template": "It becomes {result}."}],
+        "system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]}]
+    });
+    write(folder.path(), "flows.json", &flows.to_string());
+    weft(folder.path(), &["flow", "check"]).ok();
+    let say = |text: &str| weft(folder.path(), &["chat", "--session", "s", text]).ok().stdout;
+    assert_eq!(say("paint it"), "Which colour?\n");
+    assert_eq!(say("green"), "It becomes green.\n");
+    let expected = ["user: paint it", "flow: Which colour?", "user: green", "flow: It becomes green."];
+    assert_eq!(talk(folder.path()), expected);
+    // The answer has an id as any message has, and a message for a person is not an answer.
+    say("paint it");
+    let red = ["chat", "--session", "s", "--message-id", "m1", "red", "--output", "json"];
+    let (first, again) = (weft(folder.path(), &red).ok().json(), weft(folder.path(), &red).ok().json());
+    assert_eq!((&first["run"], &first["text"]), (&again["run"], &json!("It becomes red.")), "{again}");
+    say("paint it");
+    assert_eq!(say("a person"), "You are being connected to a person...\n");
+    assert_eq!(talk(folder.path()).len(), 12);
+}
+
+#[test]
+fn a_flow_that_cannot_ask_is_refused() {
+    let folder = help_desk(&[]);
+    write(folder.path(), "workflows/ask.json", ASK);
+    let silent = json!({"flow_id": "paint", "trigger_patterns": ["paint"], "target": {"workflow": "ask"}, "silent": true});
+    let timed = json!({"flow_id": "paint", "target": {"workflow": "ask"}});
+    let timer = json!({"timer_id": "idle", "delay_ms": 1000, "action": {"flow": "paint"}});
+    for file in [json!({"flows": [silent]}), json!({"flows": [timed], "timers": [timer]})] {
+        write(folder.path(), "flows.json", &file.to_string());
+        let checked = weft(folder.path(), &["flow", "check"]);
+        assert_eq!(checked.code, 7, "{checked:#?}");
+        assert!(checked.stderr.contains("error[asks_question]"), "{checked:#?}");
+    }
 }

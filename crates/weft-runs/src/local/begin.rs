@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
 use super::agent::{OpenAgent, session_work};
+use super::answered::answer_flow;
 use super::checks::{check_event, check_interrupted, check_target, is_session};
 use super::conversation::waiting;
 use super::known::{claim, known_run, message_key, release};
@@ -40,7 +41,12 @@ impl LocalRuns {
         {
             return known_run(self, known);
         }
-        let begun = begin_message(self, request, run.clone()).await;
+        let answered = answer_flow(self, &request, &run).await;
+        let begun = match answered {
+            Ok(Some(answered)) => Ok(answered),
+            Ok(None) => begin_message(self, request, run.clone()).await,
+            Err(error) => Err(error),
+        };
         if let Some(key) = key.filter(|_| begun.is_err()) {
             release(self, key, run).await;
         }

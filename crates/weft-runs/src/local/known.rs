@@ -86,7 +86,7 @@ pub(super) async fn release(runs: &LocalRuns, key: String, run: RunId) {
 }
 
 /// Replaces a value if it is the expected one, atomically. Gives whether it was.
-fn replace(store: &Store, key: &str, expected: Value, new: Value) -> Result<bool, StoreError> {
+pub(super) fn replace(store: &Store, key: &str, expected: Value, new: Value) -> Result<bool, StoreError> {
     let change = move |old: Option<Value>| if old == Some(expected) { Ok(new) } else { Err(()) };
     Ok(store.update(key, change)?.is_ok())
 }

@@ -3,6 +3,7 @@
 mod admission;
 mod agent;
 mod answer;
+mod answered;
 mod begin;
 mod calls;
 mod cancel;
