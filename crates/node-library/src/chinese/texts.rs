@@ -112,7 +112,7 @@ pub(super) const TEXTS: &[(&str, &str)] = &[
     ),
     ("rules: {pattern, replacement, enabled?}", "规则：{pattern, replacement, enabled?}"),
     ("settings of the request, such as `temperature`", "请求的设置，如 `temperature`"),
-    ("the JSON", "JSON"),
+    ("the JSON", "JSON 文本"),
     ("the answer", "回答"),
     ("the answer as it comes", "回答，随到随给"),
     (

@@ -272,3 +272,74 @@ test("the tools of an AvailableTools node are ticked in a list of what there is"
   });
   await bench.close();
 });
+
+/** Points around a slot at which something else would be pressed. */
+function missed(slot: ReturnType<Bench["slot"]>): Promise<string[]> {
+  return slot.evaluate((own) => {
+    const { x, y, width, height } = own.getBoundingClientRect();
+    const board = document.querySelector(".svelte-flow__viewport");
+    const zoom = board === null ? 1 : new DOMMatrix(getComputedStyle(board).transform).a;
+    return [[0, 0], [-11, 0], [11, 0], [0, -11], [0, 11], [-8, -8], [8, 8]].flatMap(([dx = 0, dy = 0]) => {
+      const found = document.elementFromPoint(x + width / 2 + dx * zoom, y + height / 2 + dy * zoom);
+      return found?.closest(".slot") === own ? [] : [`${dx} ${dy}: ${found?.getAttribute("class") ?? "nothing"}`];
+    });
+  });
+}
+
+test("a slot is pressed within 24 pixels, above rails, frames and the edges of a selected loop", async () => {
+  const bench = await openCanvas(server, "count");
+  const { page } = bench;
+  const all = [["state", "output", "n"], ["state", "output", "to"], ["loop", "input", "to"], ["add", "input", "n"], ["say", "output", "text"], ["in", "output", "to"]] as const;
+  /** Waits until the board stands still. */
+  const settled = (): Promise<void> =>
+    page.evaluate(async () => {
+      const board = document.querySelector(".svelte-flow__viewport") as HTMLElement;
+      for (let still = 0, last = ""; still < 10; last = board.style.transform) {
+        await new Promise(requestAnimationFrame);
+        still = board.style.transform === last ? still + 1 : 0;
+      }
+    });
+  const look = async (when: string): Promise<void> => {
+    for (const [node, side, name] of all) assert.deepEqual(await missed(bench.slot(node, side, name)), [], `${when}: ${node} ${name}`);
+  };
+  await settled();
+  await look("at first");
+  await page.locator('[data-node="loop"] .head .title').click();
+  await page.locator('[data-details="loop"]').waitFor();
+  await settled();
+  await look("the loop is selected");
+  await bench.close();
+});
+
+test("a new value's name is replaced by what is typed; its suggestions are edited; removed, it takes its wires along", async () => {
+  const bench = await openCanvas(server, "parts");
+  const { page } = bench;
+  await page.locator("[data-board]").click({ position: { x: 20, y: 20 } });
+  await page.locator('[data-details="workflow"]').waitFor();
+  await page.locator('[data-action="add-inputs"]').click();
+  await page.waitForFunction(() => document.activeElement?.id === "inputs-name-1");
+  await page.keyboard.type("size");
+  await page.keyboard.press("Tab");
+  await bench.slot("in", "output", "size").waitFor();
+  await page.locator("#inputs-suggestions-1").fill("small\nlarge");
+  await page.keyboard.press("Tab");
+  await page.getByLabel("Only these are valid").check();
+  await page.keyboard.press("Control+s");
+  await unsaved(page, 0);
+  const saved = JSON.parse(bench.file("parts")) as { interfaceInputs: Record<string, unknown> };
+  assert.deepEqual(saved.interfaceInputs["size"], { key: "size", dataFlowType: "STRING", config: { suggestions: ["small", "large"] }, matchCategories: ["ComboOption"] });
+  await wires(bench, 2);
+  await page.getByLabel("Remove text").click();
+  await wires(bench, 1);
+  await bench.slot("in", "output", "text").waitFor({ state: "detached" });
+  await page.keyboard.press("Control+z");
+  await wires(bench, 2);
+  // Long names stay within the panel.
+  await bench.node("tidy").locator(".title").click();
+  await page.locator("#node-name").fill("A name that is very long indeed, without an end ".repeat(4));
+  const panel = page.locator('[data-details="tidy"]');
+  assert.equal(await panel.evaluate((box) => box.scrollWidth <= box.clientWidth), true);
+  assert.ok((await panel.locator(".way").first().evaluate((way) => way.getBoundingClientRect().height)) > 40, "the wire's names wrap");
+  assert.deepEqual(bench.complaints, []);
+  await bench.close();
+});

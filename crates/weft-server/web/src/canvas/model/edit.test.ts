@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkEdge, connect, isRefusal, reconnect, removeEdges, type Edit, type End, type Refusal } from "./connect.ts";
 import { copy, paste } from "./clipboard.ts";
+import { isOnlySuggested, onlySuggested, suggestionLines, withSuggestions } from "./suggestions.ts";
 import { addNode, moveNodes, removeAll, renameNode, reparent, setInterface, setState, setValue, wrap } from "./edit.ts";
 import { FRAME, indexFile, objectIn, ZONE, type Graph } from "./file.ts";
 import { placeOf } from "./geometry.ts";
@@ -165,6 +166,24 @@ test("a renamed carried value, input or node is followed by its edges", () => {
   assert.ok(edgesOf(named).includes("counter.n>out.n"));
   assert.equal(named.nodes.get("add")?.zone, "counter");
   assert.deepEqual(renameNode(now, "loop", "in"), { refused: "name_taken", name: "in" });
+});
+
+test("a removed carried value, input or output takes its edges along, and no others", () => {
+  const now = graph(COUNTER);
+  assert.deepEqual(edgesOf(indexFile(setState(now, "loop", []))), []);
+  const outputs = indexFile(setInterface(now, "interfaceOutputs", []));
+  assert.deepEqual(edgesOf(outputs), ["state.n>add.n", "add.value>next.n"]);
+  assert.deepEqual(edgesOf(indexFile(setInterface(now, "interfaceInputs", []))), edgesOf(now));
+});
+
+test("suggestions are typed one a line; those that stay keep their labels", () => {
+  const slot = { dataFlowType: "INTEGER", config: { min: 1, suggestions: [{ value: 1, label: "one" }, 4] }, matchCategories: ["ComboOption"] };
+  assert.equal(suggestionLines(slot), "1\n4");
+  assert.deepEqual(parseJson(printJson(withSuggestions(slot, "1\n\n 7 ")["config"] ?? null)), parseJson(`{"min": 1, "suggestions": [{"value": 1, "label": "one"}, 7]}`));
+  assert.deepEqual(withSuggestions(slot, ""), { dataFlowType: "INTEGER", config: { min: 1 } });
+  const text = withSuggestions({ dataFlowType: "STRING" }, "1\ntrue");
+  assert.deepEqual(text["config"], { suggestions: ["1", "true"] });
+  assert.equal(isOnlySuggested(onlySuggested(text, true)), true);
 });
 
 test("a group made of nodes and dissolved again does the same", () => {

@@ -7,9 +7,12 @@ import {
   configOf,
   FRAME,
   indexFile,
+  INPUT,
   isContainer,
   objectIn,
+  OUTPUT,
   positionOf,
+  textOf,
   withContents,
   without,
   withPart,
@@ -18,10 +21,11 @@ import {
 } from "./file.ts";
 import type { FileNode, Graph, GraphNode, Place, WorkflowFile } from "./file.ts";
 import { freeId, removeEdges, type Edit, type Refusal } from "./connect.ts";
-import { isObject, objectOf, type Json, type JsonObject } from "./json.ts";
+import { isObject, keysOf, objectOf, type Json, type JsonObject } from "./json.ts";
 import { humanise } from "./catalog.ts";
 import { NEXT, STATE } from "./file.ts";
 import { placeOf, sizeOf } from "./geometry.ts";
+import { stateOf } from "./slots.ts";
 
 /** A short id for a new node, made of its type. */
 export function newId(graph: Graph, type: string, taken: Set<string> = new Set()): string {
@@ -292,7 +296,10 @@ export function setState(
   state: JsonObject[],
   renamed: ReadonlyMap<string, string> = new Map(),
 ): WorkflowFile {
-  let file = changeNodes(graph, [zone], (node) => {
+  const kept = new Set([...state.flatMap((each) => textOf(each["key"]) ?? []), ...renamed.keys()]);
+  const dropped = new Set(stateOf(graph.nodes.get(zone)?.node ?? {}).flatMap(({ key }) => (kept.has(key) ? [] : [key])));
+  const before = dropped.size === 0 ? graph : indexFile(removeEdges(graph, edgesAt(graph, (node, slot) => dropped.has(slot) && carries(graph, zone, node))));
+  let file = changeNodes(before, [zone], (node) => {
     const config = configOf(node);
     const collect = Array.isArray(config["collect"])
       ? { collect: config["collect"].map((key) => (typeof key === "string" ? (renamed.get(key) ?? key) : key)) }
@@ -303,12 +310,20 @@ export function setState(
   return file;
 }
 
+/** Whether the slots of a node are the carried values of a zone. */
+function carries(graph: Graph, zone: string, key: string): boolean {
+  const about = graph.nodes.get(key);
+  return about !== undefined && (about.key === zone || (about.zone === zone && (about.type === STATE || about.type === NEXT)));
+}
+
+/** The edges that end or begin at some slots. */
+function edgesAt(graph: Graph, isSlot: (node: string, slot: string) => boolean): string[] {
+  const isEnd = (node: string | null, slot: string | null): boolean => node !== null && slot !== null && isSlot(node, slot);
+  return [...graph.edges.values()].filter((edge) => isEnd(edge.source, edge.sourceSlot) || isEnd(edge.target, edge.targetSlot)).map((edge) => edge.key);
+}
+
 function renameSlots(graph: Graph, zone: string, renamed: ReadonlyMap<string, string>): WorkflowFile {
-  const ofZone = (key: string | null) => {
-    const about = key === null ? undefined : graph.nodes.get(key);
-    if (about === undefined) return false;
-    return about.key === zone || (about.zone === zone && (about.type === STATE || about.type === NEXT));
-  };
+  const ofZone = (key: string | null): boolean => key !== null && carries(graph, zone, key);
   const change = (edge: JsonObject, end: string, handle: string | null, key: string | null): JsonObject => {
     const name = handle === null || !ofZone(key) ? undefined : renamed.get(handle);
     return name === undefined ? edge : { ...edge, [end]: name };
@@ -329,23 +344,30 @@ function renameSlots(graph: Graph, zone: string, renamed: ReadonlyMap<string, st
   return now.file;
 }
 
-/** Renames, changes or removes a slot of the interface; edges of a renamed one follow. */
+/** Renames, changes or removes a slot of the interface; edges of a renamed one follow, those of a removed one go. */
 export function setInterface(
   graph: Graph,
   part: "interfaceInputs" | "interfaceOutputs",
   slots: [string, JsonObject][],
   renamed: ReadonlyMap<string, string> = new Map(),
 ): WorkflowFile {
-  const next = withPart(graph.file, part, objectOf(slots));
+  const type = part === "interfaceInputs" ? INPUT : OUTPUT;
+  const kept = new Set([...slots.map(([name]) => name), ...renamed.keys()]);
+  const dropped = new Set(keysOf(objectIn(graph.file, part)).filter((name) => !kept.has(name)));
+  const isOwn = (key: string): boolean => {
+    const about = graph.nodes.get(key);
+    return about?.type === type && (type === INPUT || about.zone === null);
+  };
+  const cut = dropped.size === 0 ? graph.file : removeEdges(graph, edgesAt(graph, (node, slot) => dropped.has(slot) && isOwn(node)));
+  const next = withPart(cut, part, objectOf(slots));
   if (renamed.size === 0) return next;
-  const type = part === "interfaceInputs" ? "core:GroupInput" : "core:GroupOutput";
   const [end, node] = part === "interfaceInputs" ? (["sourceHandle", "source"] as const) : (["targetHandle", "target"] as const);
   const now = indexFile(next);
   let file = next;
   for (const level of new Set([...now.edges.values()].map((edge) => edge.level))) {
     const mine = [...now.edges.values()].filter((edge) => {
       const about = edge[node] === null ? undefined : now.nodes.get(edge[node] as string);
-      return edge.level === level && about?.type === type && (type === "core:GroupInput" || about.zone === null);
+      return edge.level === level && about?.type === type && (type === INPUT || about.zone === null);
     });
     file = changeLevel(indexFile(file), level, (content) => {
       const list = [...content.edges];
