@@ -205,8 +205,8 @@ impl CommandCall {
         let (covered, program) = (Arc::clone(&self.covered), self.program.clone());
         let checked = tokio::task::spawn_blocking(move || covered.check(&program)).await;
         checked.map_err(|error| {
-            ToolError::failed(format!("the files of the command cannot be read: {error}"))
-                .with_code("command_failed")
+            let failed = ToolError::failed("the files of the command cannot be read");
+            failed.with_code("command_failed").with_detail(error.to_string())
         })?
     }
 

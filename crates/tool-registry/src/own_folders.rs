@@ -28,10 +28,11 @@ impl OwnFolders {
         self
     }
 
-    /// A message with relative paths in place of those in the folders.
+    /// A message with relative paths in place of those in the folders, and without positions in the sources of the
+    /// program.
     #[must_use]
     pub fn relative(&self, message: &str) -> String {
-        self.0.iter().fold(message.to_owned(), |message, (folder, stand_in)| {
+        self.0.iter().fold(without_positions(message), |message, (folder, stand_in)| {
             if message.contains(folder.as_str()) { without(&message, folder, stand_in) } else { message }
         })
     }
@@ -46,6 +47,34 @@ impl OwnFolders {
         }
         error
     }
+}
+
+/// A message without positions in the sources of the program and of its libraries, and without a word that leads to one.
+fn without_positions(message: &str) -> String {
+    if !message.contains(".rs:") {
+        return message.to_owned();
+    }
+    let mut shown = String::with_capacity(message.len());
+    for word in message.split_inclusive(char::is_whitespace) {
+        let is_mark = |c: char| c.is_whitespace() || "()[]<>,;:'\"`".contains(c);
+        if !is_own_position(word.trim_matches(is_mark)) {
+            shown.push_str(word);
+            continue;
+        }
+        let kept =
+            shown.trim_end().trim_end_matches(" at").trim_end_matches(" in").trim_end_matches([',', ':']);
+        shown.truncate(kept.len());
+        shown.extend(word.chars().rev().take_while(|c| c.is_whitespace()));
+    }
+    shown.trim_end().to_owned()
+}
+
+/// Returns `true` for `FILE.rs:LINE:COLUMN` of a source that the program is built from.
+fn is_own_position(word: &str) -> bool {
+    let Some((file, line)) = word.split_once(".rs:") else { return false };
+    let is_own = ["/rustc/", "/.cargo/registry/", "/.rustup/"].iter().any(|own| file.contains(own))
+        || file.split_once("crates/").is_some_and(|(_, rest)| rest.contains("/src/"));
+    is_own && line.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn without(message: &str, folder: &str, stand_in: &str) -> String {
@@ -66,4 +95,26 @@ fn without(message: &str, folder: &str, stand_in: &str) -> String {
         shown.push_str(piece);
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_in_the_sources_of_the_program_are_left_out() {
+        let own = OwnFolders::default().with("/srv/shop".as_ref(), "");
+        for (message, shown) in [
+            ("index out of range at /rustc/1a2b/library/core/src/slice.rs:12:5", "index out of range"),
+            ("broken, crates/tool-http/src/tool.rs:7:1 said", "broken said"),
+            ("oops in /home/u/.cargo/registry/src/i/x-1.0/src/a.rs:3", "oops"),
+            ("src/main.rs:12: unused variable", "src/main.rs:12: unused variable"),
+            ("/srv/shop/src/main.rs:12:4: unused", "src/main.rs:12:4: unused"),
+        ] {
+            assert_eq!(own.relative(message), shown);
+        }
+        let error = own.in_error(ToolError::failed("no, at crates/a/src/b.rs:1:2"));
+        assert_eq!(error.message_for_model, "no");
+        assert_eq!(error.detail.as_deref(), Some("no, at crates/a/src/b.rs:1:2"), "the log has the rest");
+    }
 }

@@ -9,7 +9,9 @@ use agent_runtime::{Agent, AgentProfile};
 use agent_types::ToolDefinition;
 use llm_provider::ScriptedModel;
 use serde_json::{Value, json};
+use tool_knowledge::{KnowledgeSource, Passage, knowledge_tool};
 use tool_registry::{Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
+use tool_system::{BlobPart, BlobSource};
 use weft_project::{Project, ProjectOptions};
 
 const SETTINGS: &str = r#"
@@ -18,6 +20,12 @@ provider = "openai"
 base_url = "http://127.0.0.1:9/v1"
 model = "m"
 api_key_file = "keys/locked"
+
+[network]
+allow = ["127.0.0.1:9"]
+
+[commands]
+allow = ["bin/count"]
 "#;
 
 /// A workflow whose node needs a model that cannot be used.
@@ -26,6 +34,62 @@ const LOCKED: &str = r#"{"description": "Asks.", "nodes": [
     {"id": "out", "type": "core:GroupOutput"}],
     "edges": [{"source": "ask", "sourceHandle": "text", "target": "out", "targetHandle": "text"}],
     "interfaceOutputs": {"text": {"dataFlowType": "STRING"}}}"#;
+
+/// A tool that cannot reach its server, and one whose program is missing.
+const WEATHER: &str = r#"{"name": "weather", "description": "Asks.", "parameters": {"type": "object", "properties": {}},
+    "endpoint": {"method": "GET", "url": "http://127.0.0.1:9/now"}}"#;
+const COUNT: &str = r#"{"name": "count", "description": "Counts.", "parameters": {"type": "object", "properties": {}},
+    "command": ["bin/count", "a"]}"#;
+
+/// A source of knowledge whose error names one of its files.
+#[derive(Debug)]
+struct Unreadable(String);
+
+#[async_trait::async_trait]
+impl KnowledgeSource for Unreadable {
+    async fn search(&self, _: &str, _: usize) -> Result<Vec<Passage>, ToolError> {
+        Err(ToolError::failed(format!("{}/kb/a.md: Permission denied (os error 13)", self.0)))
+    }
+}
+
+/// Blobs that cannot be read.
+#[derive(Debug)]
+struct Broken(String);
+
+#[async_trait::async_trait]
+impl BlobSource for Broken {
+    async fn put(&self, _: Vec<u8>) -> Result<String, ToolError> {
+        Err(self.error())
+    }
+
+    async fn read(&self, _: &str, _: u64, _: usize) -> Result<Option<BlobPart>, ToolError> {
+        Err(self.error())
+    }
+}
+
+impl Broken {
+    fn error(&self) -> ToolError {
+        ToolError::failed(format!(
+            "{}/.weft/weft.db: disk I/O error, at crates/run-store/src/blob.rs:7:1",
+            self.0
+        ))
+    }
+}
+
+/// A function tool that panics at a position of its sources.
+struct Panics;
+
+#[async_trait::async_trait]
+impl ToolHandler for Panics {
+    #[expect(clippy::panic, reason = "the tool is there to panic")]
+    async fn call(
+        &self,
+        _: serde_json::Map<String, Value>,
+        _: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        panic!("index out of range at /srv/app/src/main.rs:12:5")
+    }
+}
 
 /// A function tool whose error names a file of the project.
 struct Careless(String);
@@ -42,11 +106,15 @@ impl ToolHandler for Careless {
 }
 
 fn project(root: &Path) -> Project {
-    for folder in ["agents", "workflows"] {
+    for folder in ["agents", "workflows", "tools"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
     fs::write(root.join("weft.toml"), SETTINGS).unwrap();
-    let agent = json!({"id": "a", "tool_ids_inventory": ["workflow:locked", "node:agent:LlmApiRequest"]});
+    let tools =
+        ["workflow:locked", "node:agent:LlmApiRequest", "http:weather", "command:count", "system:read_blob"];
+    let agent = json!({"id": "a", "tool_ids_inventory": tools});
+    fs::write(root.join("tools/weather.tool.json"), WEATHER).unwrap();
+    fs::write(root.join("tools/count.command.json"), COUNT).unwrap();
     fs::write(root.join("agents/a.json"), agent.to_string()).unwrap();
     fs::write(root.join("workflows/locked.json"), LOCKED).unwrap();
     let mut options = ProjectOptions::default();
@@ -60,16 +128,39 @@ async fn no_failure_names_a_folder_of_the_process() {
     let root = folder.path().join("shop");
     let node = "<node:agent:LlmApiRequest><messages>Hi.</messages></node:agent:LlmApiRequest>";
     let project = project(&root);
-    let calls = ["<careless/>", "<workflow:locked/>", node].map(|call| format!("<ACTION>{call}</ACTION>"));
+    let blob = format!("<system:read_blob><ref>blob:{}</ref></system:read_blob>", "a".repeat(64));
+    let calls = [
+        "<careless/>",
+        "<panics/>",
+        "<workflow:locked/>",
+        node,
+        "<http:weather/>",
+        "<command:count/>",
+        "<kb:Broken><query>x</query></kb:Broken>",
+        &blob,
+    ];
+    let calls = calls.map(|call| format!("<ACTION>{call}</ACTION>"));
     let lines = calls.into_iter().chain(["Done.".to_owned()]).map(|text| json!({"text": text}).to_string());
     let model = ScriptedModel::from_jsonl(&lines.collect::<Vec<_>>().join("\n")).unwrap();
     let definition = ToolDefinition::new("careless".parse().unwrap(), "Fails.", json!({"type": "object"}));
-    let careless = Tool::new(definition, ToolKind::NATIVE, Careless(root.display().to_string()));
+    let own = root.display().to_string();
+    let careless = Tool::new(definition, ToolKind::NATIVE, Careless(own.clone()));
+    let definition = ToolDefinition::new("panics".parse().unwrap(), "Panics.", json!({"type": "object"}));
+    let panics = Tool::new(definition, ToolKind::NATIVE, Panics);
+    let knowledge = knowledge_tool("Broken", "Searches.", Arc::new(Unreadable(own.clone()))).unwrap();
     let tools = project.tools_of(project.agent_file("a").unwrap()).unwrap();
-    let agent = Agent::from_profile(AgentProfile::new("a"), Arc::new(model), tools).tool(careless);
+    let agent = Agent::from_profile(AgentProfile::new("a"), Arc::new(model), tools);
+    let agent =
+        agent.tool(careless).tool(panics).tool(knowledge).with::<dyn BlobSource>(Arc::new(Broken(own)));
     let outcome = agent.with(Arc::new(project.own_folders())).run("Go.").await.unwrap();
     let history = serde_json::to_string(&outcome.history).unwrap();
-    assert!(!history.contains(&*folder.path().to_string_lossy()), "{history}");
+    for leaked in [&*folder.path().to_string_lossy(), "/srv/app", "out of range", ".rs:"] {
+        assert!(!history.contains(leaked), "{leaked}: {history}");
+    }
+    for said in ["kb/a.md: Permission denied", ".weft/weft.db: disk I/O error", "panics failed", "bin/count"]
+    {
+        assert!(history.contains(said), "{said}: {history}");
+    }
     assert!(history.contains("careless failed: data/x.csv: no access, in ."), "{history}");
     assert!(history.contains("is not in keys/locked"), "{history}");
 }

@@ -125,7 +125,10 @@ impl ForeignHandler {
             ServiceError::TransportClosed => {
                 ToolError::failed("the server went away during the call").with_code("mcp_down")
             }
-            other => ToolError::failed(self.shown(&other.to_string())).with_code("mcp_error"),
+            other => {
+                let failed = ToolError::failed("the call could not be made").with_code("mcp_error");
+                failed.with_detail(self.shown(&other.to_string()))
+            }
         }
     }
 }

@@ -99,12 +99,54 @@ impl McpError {
 }
 
 impl From<McpError> for ToolError {
+    /// The model is shown that a server failed; the cause, which may name files of this machine, is the detail.
     fn from(error: McpError) -> Self {
-        let failed =
-            Self::new(ToolErrorKind::Failed, error.to_string()).with_code(error.code()).retryable(true);
-        match error {
-            McpError::Down { wait, .. } => failed.after(wait),
-            _ => failed,
+        let (shown, wait) = match &error {
+            McpError::Settings { server, .. } => (format!("the MCP server `{server}` is not set up"), None),
+            McpError::Start { server, .. } => (format!("the MCP server `{server}` did not start"), None),
+            McpError::Down { server, wait, .. } => {
+                let ms = wait.as_millis();
+                (format!("the MCP server `{server}` is down; it is tried again in {ms} ms"), Some(*wait))
+            }
+            McpError::UnknownServer { .. } | McpError::BadTool { .. } | McpError::UnknownTool { .. } => {
+                (error.to_string(), None)
+            }
+        };
+        let failed = Self::new(ToolErrorKind::Failed, shown).with_code(error.code()).retryable(true);
+        let failed = failed.with_detail(error.to_string());
+        match wait {
+            Some(wait) => failed.after(wait),
+            None => failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_shown_no_cause_that_may_name_a_file() {
+        let message = || "`/srv/shop/bin/server`: No such file or directory (os error 2)".to_owned();
+        let server = || "files".to_owned();
+        let wait = Duration::from_millis(500);
+        for (error, shown) in [
+            (
+                McpError::Settings { server: server(), message: message() },
+                "the MCP server `files` is not set up",
+            ),
+            (
+                McpError::Start { server: server(), message: message() },
+                "the MCP server `files` did not start",
+            ),
+            (
+                McpError::Down { server: server(), message: message(), wait },
+                "the MCP server `files` is down; it is tried again in 500 ms",
+            ),
+        ] {
+            let tool = ToolError::from(error.clone());
+            assert_eq!(tool.message_for_model, shown);
+            assert_eq!(tool.detail, Some(error.to_string()), "the log has the rest");
         }
     }
 }
