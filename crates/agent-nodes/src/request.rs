@@ -6,6 +6,7 @@ use std::sync::Arc;
 use agent_types::{BudgetKey, OBSERVATION_PREFIX, ObservationCode, Usage};
 use async_trait::async_trait;
 use futures::StreamExt;
+use llm_provider::recorded::{digest_of, record_of_whole};
 use llm_provider::{
     LlmError, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, StandardResponse,
 };
@@ -28,8 +29,6 @@ use agent_runtime::machine::{CALLS_PER_DECISION, CallIds};
 use agent_runtime::prompt::constraint::GrammarConstraint;
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
 use agent_runtime::prompt::text::{Protocol, direct, lang, specs, system_text};
-use agent_runtime::prompt::window::digest_of;
-use agent_runtime::requests::record_of_whole;
 use agent_runtime::resume::{RunLog, record_of_cost};
 use agent_runtime::{AgentProfile, Language};
 use agent_runtime::{DeliberationFault, ReplyStream, replayed};

@@ -11,19 +11,17 @@ use std::sync::Arc;
 
 use agent_types::{EventBody, EventSink, ReplayData, StoredEvent};
 use llm_provider::LlmRequest;
+use llm_provider::recorded::{
+    MESSAGE, SETTINGS, SHARED, Settings, digest_of, record_of_rest, record_of_whole,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::machine::{REQUEST, SUMMARY};
-use crate::prompt::window::{Shown, digest_of};
+use crate::prompt::window::Shown;
 use crate::resume::RunLog;
 
-/// Names of the values that are recorded with a request: messages that it shares with the request before it, tools and
-/// parameters, and each further message.
-const SHARED: &str = "shared";
-const SETTINGS: &str = "settings";
-const MESSAGE: &str = "message";
 /// Members of the request for a summary beside those of a request.
 const MODEL: &str = "model";
 const DIGEST: &str = "digest";
@@ -38,27 +36,15 @@ pub(crate) struct Logged {
 
 impl Logged {
     fn record(&mut self, request: &LlmRequest) -> ReplayData {
-        let mut values = vec![(Arc::from(SHARED), Arc::new(self.messages.into()))];
-        if self.settings.as_ref().is_none_or(|before| !has_same_settings(before, request)) {
-            let settings = self.settings.insert(LlmRequest { messages: Arc::default(), ..request.clone() });
-            let mut settings = serde_json::to_value(settings).unwrap_or_default();
-            if let Value::Object(members) = &mut settings {
-                members.remove("messages");
-            }
-            values.push((Arc::from(SETTINGS), Arc::new(settings)));
-        }
-        for message in request.messages.get(self.messages..).unwrap_or_default() {
-            values.push((Arc::from(MESSAGE), Arc::new(serde_json::to_value(message).unwrap_or_default())));
+        let is_same = self.settings.as_ref().is_some_and(|before| has_same_settings(before, request));
+        let settings = if is_same { Settings::Same } else { Settings::Changed };
+        let record = record_of_rest(request, self.messages, settings);
+        if !is_same {
+            self.settings = Some(LlmRequest { messages: Arc::default(), ..request.clone() });
         }
         self.messages = request.messages.len();
-        ReplayData::from_values(values)
+        record
     }
-}
-
-/// Data recorded with a request that no other one of its log is known to begin.
-#[must_use]
-pub fn record_of_whole(request: &LlmRequest) -> ReplayData {
-    Logged::default().record(request)
 }
 
 /// The request for a summary, as it is recorded with the summary.

@@ -30,6 +30,7 @@ mod message;
 mod model_error;
 mod policy;
 mod provider;
+pub mod recorded;
 mod remote;
 mod remote_config;
 mod replay;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use agent_types::{BudgetKey, EventBody};
+use agent_types::{BudgetKey, EventBody, EventLocation, EventSink, UnsequencedEvent};
 use async_trait::async_trait;
 use futures::StreamExt;
+use llm_provider::recorded::{digest_of, record_of_whole};
 use llm_provider::{
     Attachment, LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource,
-    retry_message,
+    StandardResponse, retry_message,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -82,31 +83,87 @@ impl Node for GenericLlmRequest {
             let code = if refused { "llm_authentication" } else { "llm_failed" };
             NodeError::new(model.info().describe(&error)).with_code(code)
         };
-        let mut stream = model.stream(request).await.map_err(failed)?;
-        while let Some(event) = stream.next().await {
-            match event.map_err(failed)? {
-                LlmEvent::Text(piece) => ctx.chunk("stream_output", piece).await?,
-                LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } | LlmEvent::Heartbeat => ctx.heartbeat(),
-                LlmEvent::Unread { message } => {
-                    ctx.heartbeat();
-                    ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+        let asked = Asked::begin(&ctx, &*model, &request);
+        let answer = answer(&ctx, &*model, request).await;
+        asked.end(answer.as_ref().ok());
+        let response = answer.map_err(|fault| match fault {
+            NoAnswer::Llm(error) => failed(error),
+            NoAnswer::Node(error) => error,
+        })?;
+        ctx.mark("stream_output", response.finish.as_str()).await?;
+        Ok(Outputs::value(response.text.clone()).with("responseText", response.text))
+    }
+}
+
+/// Reason for which a request has no answer.
+enum NoAnswer {
+    Llm(LlmError),
+    Node(NodeError),
+}
+
+/// Sends a request, and hands on its answer as it comes.
+async fn answer(
+    ctx: &NodeContext,
+    model: &dyn LlmProvider,
+    request: LlmRequest,
+) -> Result<StandardResponse, NoAnswer> {
+    let mut stream = model.stream(request).await.map_err(NoAnswer::Llm)?;
+    while let Some(event) = stream.next().await {
+        match event.map_err(NoAnswer::Llm)? {
+            LlmEvent::Text(piece) => ctx.chunk("stream_output", piece).await.map_err(NoAnswer::Node)?,
+            LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } | LlmEvent::Heartbeat => ctx.heartbeat(),
+            LlmEvent::Unread { message } => {
+                ctx.heartbeat();
+                ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+            }
+            LlmEvent::Retrying { attempt, delay, error } => {
+                ctx.heartbeat();
+                let message = retry_message(attempt, delay, &error);
+                ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+            }
+            LlmEvent::Finished(response) => {
+                ctx.add_usage(response.usage);
+                if let Some(budget) = ctx.budget() {
+                    budget.add(BudgetKey::CostMicros, model.info().cost_micros(response.usage));
                 }
-                LlmEvent::Retrying { attempt, delay, error } => {
-                    ctx.heartbeat();
-                    let message = retry_message(attempt, delay, &error);
-                    ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
-                }
-                LlmEvent::Finished(response) => {
-                    ctx.add_usage(response.usage);
-                    if let Some(budget) = ctx.budget() {
-                        budget.add(BudgetKey::CostMicros, model.info().cost_micros(response.usage));
-                    }
-                    ctx.mark("stream_output", response.finish.as_str()).await?;
-                    return Ok(Outputs::value(response.text.clone()).with("responseText", response.text));
-                }
+                return Ok(response);
             }
         }
-        Err(NodeError::new("the model's answer ended without an end").with_code("llm_failed"))
+    }
+    let error = NodeError::new("the model's answer ended without an end");
+    Err(NoAnswer::Node(error.with_code("llm_failed")))
+}
+
+/// A request whose start was emitted, with what it holds.
+struct Asked {
+    sink: Arc<dyn EventSink>,
+    place: EventLocation,
+}
+
+impl Asked {
+    fn begin(ctx: &NodeContext, model: &dyn LlmProvider, request: &LlmRequest) -> Self {
+        let (sink, node) = (ctx.sink(), ctx.place());
+        let place = EventLocation { span: sink.new_span(), parent: Some(node.span), ..node };
+        let body = EventBody::AgentLlmStarted {
+            model: model.info().name.clone(),
+            messages: request.messages.len(),
+            digest: digest_of(&request.messages),
+        };
+        let record = sink.persister().map(|_| Box::new(record_of_whole(request)));
+        sink.record(&mut vec![UnsequencedEvent { place: place.clone(), body, record }]);
+        Self { sink, place }
+    }
+
+    fn end(self, answer: Option<&StandardResponse>) {
+        let body = EventBody::AgentLlmFinished {
+            text: answer.map(|answer| answer.text.clone()).unwrap_or_default(),
+            reasoning: answer.and_then(|answer| answer.reasoning.clone()),
+            tool_calls: None,
+            finish: answer.map_or("error", |answer| answer.finish.as_str()).to_owned(),
+            usage: answer.map(|answer| answer.usage).unwrap_or_default(),
+            dropped: None,
+        };
+        self.sink.record(&mut vec![UnsequencedEvent::new(self.place, body)]);
     }
 }
 

@@ -46,7 +46,7 @@ pub use error::ProjectError;
 pub use events::PlannedEvent;
 pub use files::{read_file, read_json};
 pub use lookalikes::lookalikes;
-pub use models::{ProjectModels, SILENT_LLM_NODE, replies};
+pub use models::{ProjectModels, replies};
 pub use options::{MakeProvider, ProjectOptions};
 pub use path_watch::PathWatch;
 pub use project::Project;

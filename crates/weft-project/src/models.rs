@@ -15,9 +15,6 @@ use crate::local;
 /// Name of the default entry.
 const DEFAULT: &str = "default";
 
-/// Node that asks a model and emits no event for it.
-pub const SILENT_LLM_NODE: &str = "core:GenericLlmRequest";
-
 /// Models by name: those of `weft.toml`, then the environment's, then the script.
 #[derive(Debug)]
 pub struct ProjectModels {
@@ -138,7 +135,6 @@ impl ModelSource for ProjectModels {
 #[must_use]
 pub fn replies(events: &[StoredEvent]) -> usize {
     let mut deliberated: HashSet<u64> = HashSet::new();
-    let mut asking: HashSet<u64> = HashSet::new();
     let mut count = 0;
     for StoredEvent { event, .. } in events {
         let span = event.place.span;
@@ -149,11 +145,6 @@ pub fn replies(events: &[StoredEvent]) -> usize {
             EventBody::AgentLlmFinished { finish, .. } if finish != "error" => {
                 count += usize::from(!deliberated.contains(&span));
             }
-            // It tells nothing of its request but its own beginning and end.
-            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT_LLM_NODE => {
-                asking.insert(span);
-            }
-            EventBody::NodeFinished { .. } => count += usize::from(asking.remove(&span)),
             _ => {}
         }
     }

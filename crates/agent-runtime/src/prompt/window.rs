@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
+use llm_provider::recorded::MessageDigest;
 use llm_provider::{Message, tokens_of_tools};
 use protocol_action::neutralize;
-use sha2::{Digest, Sha256};
 use tool_registry::{Snapshot, Tool};
 use tool_schema::Catalogue;
 
@@ -25,7 +25,7 @@ pub(crate) struct Window {
     /// Exchanges that are among the messages.
     upto: usize,
     /// Over the messages so far.
-    digest: Sha256,
+    digest: MessageDigest,
     /// Estimated, of the messages so far.
     tokens: usize,
     /// Estimated, of the instructions, which no compaction shortens.
@@ -55,7 +55,7 @@ impl Window {
             shown: tools.clone(),
             messages: Arc::default(),
             upto: from,
-            digest: Sha256::new(),
+            digest: MessageDigest::default(),
             tokens: 0,
             pinned: 0,
             tool_tokens: native_tokens(tools, protocol),
@@ -74,7 +74,7 @@ impl Window {
 
     fn push(&mut self, messages: Vec<Message>) {
         for message in &messages {
-            add(&mut self.digest, message);
+            self.digest.add(message);
             self.tokens += message.tokens();
         }
         // The previous request has released them, so that nothing is copied.
@@ -110,7 +110,7 @@ impl Window {
 
     /// A short name for the messages, equal where they are equal.
     pub(crate) fn digest(&self) -> String {
-        short(self.digest.clone())
+        self.digest.name()
     }
 
     /// Estimated tokens that no compaction can save.
@@ -133,22 +133,6 @@ fn native_tokens(tools: &Snapshot, protocol: Protocol) -> usize {
             tokens_of_tools(&specs)
         }
     }
-}
-
-fn add(hash: &mut Sha256, message: &Message) {
-    hash.update((message.text().len() as u64).to_le_bytes());
-    hash.update(message.text());
-}
-
-fn short(hash: Sha256) -> String {
-    format!("{:x}", hash.finalize()).split_off(48)
-}
-
-/// A short name for messages, equal where they are equal.
-pub fn digest_of(messages: &[Message]) -> String {
-    let mut hash = Sha256::new();
-    messages.iter().for_each(|message| add(&mut hash, message));
-    short(hash)
 }
 
 /// Parameters of a window.

@@ -249,9 +249,6 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
     if let Err(error) = planned {
         return refuse(context, &chosen, &error.problems);
     }
-    // This node emits no event for its request, from which the note would come.
-    let is_silent = |node: &workflow_model::Node| node.node_type == weft_project::SILENT_LLM_NODE;
-    let plays_silently = chosen.project.is_scripted() && chosen.workflow.nodes.iter().any(is_silent);
     let request = WorkflowRequest {
         inputs: inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?,
         values: inputs::context(&arguments.values)?,
@@ -262,9 +259,6 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
     let runs = fixed(chosen.project);
     let ended = block_on(async {
         let run = runs.begin(request.into()).await?;
-        if plays_silently {
-            follow::note_script(context.output);
-        }
         follow::to_the_end(context.output, &runs, run).await
     })??;
     outcome::print(context.output, &ended)

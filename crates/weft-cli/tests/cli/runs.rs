@@ -342,6 +342,34 @@ fn a_long_result_is_read_from_the_store_later() {
 }
 
 #[test]
+fn the_request_of_a_model_node_is_kept_in_the_log() {
+    let folder = desk();
+    let ask = json!({"interfaceOutputs": {"v": {"dataFlowType": "STRING"}},
+        "nodes": [{"id": "ask", "type": "core:GenericLlmRequest",
+                "configValues": {"prompt": "You count.", "parameters": {"temperature": 0.5}},
+                "inputValues": {"messages": "How many?"}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "ask", "sourceHandle": "response", "target": "out", "targetHandle": "v"}]});
+    write(folder.path(), "workflows/ask.json", &ask.to_string());
+    write(folder.path(), "script.jsonl", &json!({"text": "Two."}).to_string());
+    weft(folder.path(), &["workflow", "run", "ask", "--script", "script.jsonl"]).ok();
+    let show = ["runs", "show", "last", "--request", "1", "--path", "ask", "--output", "json"];
+    let request = weft(folder.path(), &show).ok().json();
+    assert_eq!((&request["path"], &request["turn"]), (&json!("ask"), &json!(1)));
+    let request = &request["request"];
+    assert_eq!(request["parameters"]["temperature"], 0.5, "{request}");
+    let texts: Vec<&Value> =
+        request["messages"].as_array().unwrap().iter().map(|message| &message["text"]).collect();
+    assert_eq!(texts, ["You count.", "How many?"]);
+    let shown = weft(folder.path(), &["runs", "show", "last", "--output", "json"]).ok().json();
+    let events = shown["events"].as_array().unwrap().iter();
+    let of_model = events.filter(|event| event["type"].as_str().unwrap().starts_with("agent.llm."));
+    let of_model: Vec<_> = of_model.map(|event| (event["type"].clone(), event["path"].clone())).collect();
+    let both = ["agent.llm.started", "agent.llm.finished"].map(|name| (json!(name), json!("ask")));
+    assert_eq!(of_model, both);
+}
+
+#[test]
 fn n17_last_names_what_it_takes_and_does_not_choose_among_runs_that_wait() {
     let folder = desk();
     let ask = json!({"interfaceOutputs": {"v": {"dataFlowType": "STRING"}},
