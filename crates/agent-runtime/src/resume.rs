@@ -199,7 +199,11 @@ impl EventSink for RunLog {
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut journal = self.journal.lock();
         match journal.as_mut() {
-            Some(journal) => drafts.drain(..).for_each(|event| journal.emit(event)),
+            Some(journal) => {
+                for (seq, event) in drafts.drain(..).filter_map(|event| journal.matched(event)) {
+                    self.sink.replayed(&event, seq);
+                }
+            }
             None => self.sink.record(drafts),
         }
     }

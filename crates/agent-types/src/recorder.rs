@@ -90,6 +90,10 @@ pub trait EventSink: Send + Sync + fmt::Debug {
     /// The run that the events belong to.
     fn run(&self) -> &RunId;
 
+    /// Receives an event that a resumed run did again, with the number of the recorded one that it matches. It is not
+    /// emitted.
+    fn replayed(&self, _event: &UnsequencedEvent, _seq: u64) {}
+
     /// Returns the persister of the events, from which the run can be resumed; `None` where events are only
     /// shown.
     fn persister(&self) -> Option<&dyn EventPersister> {

@@ -54,7 +54,7 @@ pub use seat::SeatAction;
 pub use session::{Phase, SessionState};
 pub use step::{USER_MESSAGE, placeholders};
 pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions, Swap};
-pub use turn_context::{Resume, TurnContext};
+pub use turn_context::{Resume, SessionStart, TurnContext};
 pub use words::{Sentences, Texts};
 
 /// The main types are shared between threads.

@@ -215,4 +215,19 @@ impl Entered {
         let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
         turn.fire(timer).await.map(Some)
     }
+
+    /// Resumes the run of a timer that has gone off.
+    ///
+    /// # Errors
+    /// The session cannot be kept. `None` if the timer is unknown.
+    pub async fn resume_timer(
+        mut self,
+        id: &str,
+        cx: TurnContext,
+    ) -> Result<Option<Handled>, OrchestratorError> {
+        let shared = Arc::clone(&self.shared);
+        let Some(timer) = shared.flows.0.timers.iter().find(|timer| timer.id == id) else { return Ok(None) };
+        let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
+        turn.fire(timer).await.map(Some)
+    }
 }

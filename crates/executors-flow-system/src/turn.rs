@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::step::StepContext;
 use crate::store::Session;
 use crate::timer::{Timer, TimerStep};
-use crate::turn_context::{FlowEventSink, TurnContext, is_own};
+use crate::turn_context::{FlowEventSink, SessionStart, TurnContext, is_own};
 use crate::words::Sentence;
 
 /// A message that is being handled.
@@ -79,7 +79,7 @@ impl<'t> Turn<'t> {
     /// Handles the message. The run always gets an end.
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
-        self.begin(Some(self.message.text.clone()), resumed);
+        self.begin(Some(self.message.text.clone()), None, resumed);
         let result = self.answer(resumed).await;
         if result.is_err() {
             // The message was said, whatever came of it.
@@ -90,7 +90,7 @@ impl<'t> Turn<'t> {
 
     /// Lets a timer go off.
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        self.begin(None, false);
+        self.begin(None, Some(&timer.id), self.was_in_agent());
         self.may_ask = false;
         self.emit(EventBody::LogLine {
             level: "info".into(),
@@ -102,7 +102,7 @@ impl<'t> Turn<'t> {
 
     /// Runs a flow or a system action by its id.
     pub(crate) async fn run_by_id(mut self, target: Trigger) -> Result<Handled, OrchestratorError> {
-        self.begin(Some(self.message.text.clone()).filter(|text| !text.is_empty()), false);
+        self.begin(Some(self.message.text.clone()).filter(|text| !text.is_empty()), None, false);
         let result = self.run_target(target).await;
         self.finish(result, None)
     }
@@ -169,9 +169,10 @@ impl<'t> Turn<'t> {
         self.cx.recorded_all(|body| matches!(body, EventBody::RunWaiting { .. }).then_some(())).count()
     }
 
-    fn begin(&self, message: Option<String>, resumed: bool) {
+    fn begin(&self, message: Option<String>, timer: Option<&str>, resumed: bool) {
         let agent = Some(self.shared.agent.profile().id.clone());
-        self.events.begin(EventBody::RunStarted { agent, workflow: None, message, inputs: None }, resumed);
+        let started = EventBody::RunStarted { agent, workflow: None, message, inputs: None };
+        self.events.begin(started, resumed, || SessionStart::record(&self.kept.state, timer));
     }
 
     async fn answer(&mut self, resumed: bool) -> Result<Handled, OrchestratorError> {
@@ -353,7 +354,7 @@ impl<'t> Turn<'t> {
             TimerStep::Ask(template) => {
                 self.message.text = self.fill(template, &Value::Null);
                 self.asked_by = Some(timer.id.clone());
-                let handled = self.ask_agent(false, None).await?;
+                let handled = self.ask_agent(self.was_in_agent(), None).await?;
                 return self.after_timer(handled, timer).await;
             }
             TimerStep::Flow(at) => Trigger::Flow(*at),

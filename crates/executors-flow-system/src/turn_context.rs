@@ -8,12 +8,50 @@ use agent_types::{
 };
 use parking_lot::Mutex;
 use run_journal::Journal;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
+use crate::session::SessionState;
+
 /// Name of the value that is recorded with the end of a flow or a system action.
 const VALUE: &str = "value";
+/// Names of the values that are recorded with the start of a run: the session before it, and the timer that began it.
+const SESSION: &str = "session";
+const TIMER: &str = "timer";
+
+/// Data that a run of a session begins with beside its message.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionStart {
+    /// The session before the run.
+    pub state: SessionState,
+    /// The timer that began it.
+    pub timer: Option<String>,
+}
+
+impl SessionStart {
+    /// Reads what was recorded with the start of a run; logs of earlier versions have nothing.
+    #[must_use]
+    pub fn from_events(events: &[StoredEvent]) -> Option<Self> {
+        let is_start = |kept: &&StoredEvent| matches!(kept.event.body, EventBody::RunStarted { .. });
+        let record = events.iter().find(is_start)?.record.as_ref()?;
+        let value = |wanted: &str| {
+            let mut values = record.values.iter();
+            values.find(|(name, _)| **name == *wanted).map(|(_, value)| &**value)
+        };
+        let state = SessionState::deserialize(value(SESSION)?).ok()?;
+        Some(Self { state, timer: value(TIMER).and_then(Value::as_str).map(str::to_owned) })
+    }
+
+    pub(crate) fn record(state: &SessionState, timer: Option<&str>) -> ReplayData {
+        let state = serde_json::to_value(state).unwrap_or_default();
+        let mut values = vec![(Arc::from(SESSION), Arc::new(state))];
+        values.extend(timer.map(|timer| (Arc::from(TIMER), Arc::new(timer.into()))));
+        ReplayData::from_values(values)
+    }
+}
 
 /// State of an interrupted or suspended run that is resumed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -117,13 +155,15 @@ impl FlowEventSink {
 
     /// Emits the start of a run, or its resumption. Where an agent's run is resumed, its own log records the
     /// resumption.
-    pub(crate) fn begin(&self, started: EventBody, by_agent: bool) {
-        let body = match (self.is_new, by_agent) {
-            (true, _) => started,
-            (false, false) => EventBody::RunResumed { cause: Some("interrupted".into()) },
+    ///
+    /// What the run begins with beside its message is recorded with its start.
+    pub(crate) fn begin(&self, started: EventBody, by_agent: bool, with: impl FnOnce() -> ReplayData) {
+        let (body, record) = match (self.is_new, by_agent) {
+            (true, _) => (started, self.sink.persister().map(|_| Box::new(with()))),
+            (false, false) => (EventBody::RunResumed { cause: Some("interrupted".into()) }, None),
             (false, true) => return,
         };
-        self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+        self.sink.record(&mut vec![UnsequencedEvent { place: EventLocation::default(), body, record }]);
     }
 
     /// Emits an event unless it is recorded.
@@ -183,6 +223,10 @@ impl EventSink for FlowEventSink {
         }
         drop(end);
         self.sink.record(&mut rest);
+    }
+
+    fn replayed(&self, event: &UnsequencedEvent, seq: u64) {
+        self.sink.replayed(event, seq);
     }
 
     fn new_span(&self) -> u64 {

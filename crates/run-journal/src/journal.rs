@@ -63,9 +63,16 @@ impl Journal {
 
     /// Matches an event of the replay. One that the log lacks is emitted when the run is live again.
     pub fn emit(&mut self, event: UnsequencedEvent) {
-        if self.take(&event.place, &event.body).is_none() {
-            self.missing.push(event);
+        self.matched(event);
+    }
+
+    /// The same, which gives a matched event with the number of the recorded one.
+    pub fn matched(&mut self, event: UnsequencedEvent) -> Option<(u64, UnsequencedEvent)> {
+        if let Some(recorded) = self.take(&event.place, &event.body) {
+            return Some((recorded.seq, event));
         }
+        self.missing.push(event);
+        None
     }
 
     /// Returns `true` if the replay has emitted an event that the log lacks.

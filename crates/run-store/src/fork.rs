@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{Clock, EventBody, ResumeLog, RunId, StoredEvent, nearest};
+use agent_types::{Clock, EventBody, EventPersister, ResumeLog, RunId, StoredEvent, nearest};
 use serde_json::Value;
 
 use crate::held::held;
@@ -115,6 +115,26 @@ impl Store {
         stored.copy(&log, record.last_span);
         stored.take_answers(&mut log, held);
         Ok((stored, log))
+    }
+
+    /// Begins a run with events and answers from elsewhere, which must be those of this run from its first event on.
+    ///
+    /// # Errors
+    /// A run of that id is executing.
+    pub fn import(
+        &self,
+        new: NewRun,
+        log: &ResumeLog,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<StoredRun>, StoreError> {
+        let places = log.events.iter().map(|kept| &kept.event.place);
+        let last_span = places.map(|place| place.span).max().unwrap_or_default();
+        let stored = self.begin(new, clock)?;
+        stored.copy(log, last_span);
+        for (ask, value) in &log.answers {
+            stored.answered(ask, value);
+        }
+        Ok(stored)
     }
 
     fn ends<'c>(

@@ -216,6 +216,10 @@ impl EventSink for InnerSink {
         self.outer.record(drafts);
     }
 
+    fn replayed(&self, event: &UnsequencedEvent, seq: u64) {
+        self.outer.replayed(event, seq);
+    }
+
     fn new_span(&self) -> u64 {
         self.outer.new_span()
     }

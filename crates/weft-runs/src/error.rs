@@ -147,6 +147,16 @@ pub enum RunsError {
         /// Reason.
         message: String,
     },
+    /// A part of a run that a recording cannot hold.
+    #[error("the run `{run}` cannot be recorded: {message}")]
+    NotRecordable {
+        /// The run.
+        run: String,
+        /// Stable code, which says which part.
+        part: &'static str,
+        /// Reason.
+        message: String,
+    },
     /// A run that did not fail and was not cancelled.
     #[error("the run `{run}` has nothing to retry: {status}")]
     NotRetryable {
@@ -209,6 +219,7 @@ impl RunsError {
             Self::NotSettable { .. } => "not_settable",
             Self::PlanChanged { .. } => "plan_changed",
             Self::NotResumable { .. } => "not_resumable",
+            Self::NotRecordable { part, .. } => part,
             Self::NotRetryable { .. } => "not_retryable",
             Self::Failed { code, .. } => code,
         }
@@ -258,6 +269,7 @@ impl RunsError {
                 "`--as-it-was` resumes with the workflow that the run began with; else start it anew".into()
             }
             Self::NotResumable { .. } => "start it anew".into(),
+            Self::NotRecordable { .. } => "record a run of which all parts are kept".into(),
             Self::NotRetryable { run, .. } => {
                 format!(
                     "`weft runs resume {run}` resumes what has not ended, `weft runs fork {run}` makes a new run"

@@ -17,6 +17,7 @@ mod mcp;
 mod outcome;
 mod plan;
 mod recorded;
+mod recording;
 mod request;
 mod service;
 mod sink;
@@ -33,6 +34,7 @@ pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
 pub use plan::{AgentPlan, CallPlan, FlowCall, TriggerCause, WorkflowPlan, called_tool, retry_of};
 pub use recorded::recorded_request;
+pub use recording::{Replay, ReplayDifference, ReplaySink, RunRecording, replay};
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionInfo,
     SessionParty, SessionRequest, Then, ThreadAction, ThreadInfo, ThreadName, Version, WhenBusy,

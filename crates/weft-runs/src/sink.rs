@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_types::{Clock, EventSink, EventSubscription, Recorder, RunId};
+use agent_types::{Clock, EventBroadcast, EventSink, EventSubscription, Recorder, RunId};
 use run_store::{Store, StoreError, StoredRun};
+
+use crate::recording::ReplaySink;
 
 /// Events that a subscription holds of a run that is not stored; a reader that is slower loses the oldest.
 const UNKEPT: usize = 4096;
@@ -15,6 +17,8 @@ pub(crate) enum RunSink {
     Memory(Arc<Recorder>),
     /// Into the store, so that the run can be resumed.
     Stored(Arc<StoredRun>, Store),
+    /// Compared with the recording that is replayed.
+    Replayed(Arc<ReplaySink>),
 }
 
 impl RunSink {
@@ -26,6 +30,7 @@ impl RunSink {
         match self {
             Self::Memory(recorder) => Arc::clone(recorder) as Arc<dyn EventSink>,
             Self::Stored(run, _) => Arc::clone(run) as Arc<dyn EventSink>,
+            Self::Replayed(replayed) => Arc::clone(replayed) as Arc<dyn EventSink>,
         }
     }
 
@@ -34,20 +39,21 @@ impl RunSink {
         match self {
             Self::Memory(recorder) => recorder.subscribe(capacity.max(UNKEPT)),
             Self::Stored(run, _) => run.subscribe(capacity),
+            Self::Replayed(_) => EventBroadcast::new().subscribe(capacity),
         }
     }
 
     /// The number of the last event.
     pub(crate) fn last_seq(&self) -> u64 {
         match self {
-            Self::Memory(_) => 0,
+            Self::Memory(_) | Self::Replayed(_) => 0,
             Self::Stored(run, _) => run.last_seq(),
         }
     }
 
     pub(crate) fn store(&self) -> Option<&Store> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::Replayed(_) => None,
             Self::Stored(_, store) => Some(store),
         }
     }
@@ -67,6 +73,7 @@ impl RunSink {
                 Ok(())
             }
             Self::Stored(run, _) => run.close().await,
+            Self::Replayed(_) => Ok(()),
         }
     }
 }

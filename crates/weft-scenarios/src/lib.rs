@@ -7,7 +7,7 @@ struct Readme;
 mod agent;
 mod pattern;
 
-pub use agent::{AgentCases, Difference, FailedCase, TestReport, recorded};
+pub use agent::{AgentCases, Difference, FailedCase, TestReport};
 pub use pattern::{Pattern, contains_all, fits};
 
 /// Fault of a scenario itself.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use agent_types::nearest;
 use serde_json::{Value, json};
 use weft_project::Project;
-use weft_scenarios::{AgentCases, FailedCase, recorded};
+use weft_runs::RunRecording;
+use weft_scenarios::{AgentCases, FailedCase};
 
 use super::Context;
 use super::runs::chosen;
@@ -141,19 +142,13 @@ fn failed_value((file, failed): &(PathBuf, FailedCase)) -> Value {
     value
 }
 
-/// Writes a scenario from a run behind those that a file has.
+/// Writes a recording of a run behind the scenarios that a file has.
 fn record(context: &Context, arguments: &TestArguments, run: &str) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let run = chosen(super::runs::store(&project)?, run)?;
-    let store = project.required_store(&run)?;
-    let record = store.known(&run).map_err(|error| Failure::of_store(&error))?;
-    let Some(agent) = record.new.agent else {
-        return Err(Failure::usage(format!("the run `{run}` is not a run of an agent")));
-    };
-    let events = store.events(&run, 0, usize::MAX).map_err(|error| Failure::of_store(&error))?;
-    let id = format!("{agent}-{}", run.as_str().rsplit('-').next().unwrap_or_default());
-    let scenario =
-        recorded(&id, &agent, &events).map_err(|why| Failure::new(Exit::Failed, "not_recordable", why))?;
+    let recording = RunRecording::from_store(&project, &run)?;
+    let id = format!("{}-{}", recording.subject(), run.as_str().rsplit('-').next().unwrap_or_default());
+    let scenario = json!({"id": id, "title": format!("recorded from {run}"), "recording": recording});
     let file = match arguments.files.as_slice() {
         [] => project.root().join(RECORDED),
         [file] => file.clone(),

@@ -99,6 +99,7 @@ fn folder_of(text: &str) -> tempfile::TempDir {
 fn check_in(folder: &tempfile::TempDir, page: &str, text: &str, variables: &[(&str, &str)]) {
     let steps = steps(text);
     assert!(!steps.is_empty(), "{page} has examples");
+    let mut replays = crate::replays::Replays::default();
     for step in steps {
         let mut shell = Command::new("sh");
         // The environment is that of a command of the tests: no model, no colour.
@@ -127,6 +128,8 @@ fn check_in(folder: &tempfile::TempDir, page: &str, text: &str, variables: &[(&s
         let shown = if code == 0 { stdout } else { format!("{stderr}{stdout}") };
         let got: Vec<&str> = shown.lines().collect();
         assert!(expected.is_empty() || lines_fit(&got, expected), "{place}");
+        // A run of a page is a test that passes at once.
+        replays.check(folder.path(), &place);
     }
 }
 

@@ -15,6 +15,7 @@ mod guarded;
 mod guide;
 mod lasting;
 mod openai_agent;
+mod replays;
 mod retry;
 mod runs;
 mod seat;

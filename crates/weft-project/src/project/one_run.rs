@@ -1,10 +1,12 @@
 //! The models of a project, and the project for one of many runs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use agent_types::Clock;
 use http_caller::HttpCaller;
 use llm_provider::{ModelSource, ScriptedModel};
+use run_store::Store;
 use workflow_engine::Services;
 
 use super::Project;
@@ -27,6 +29,21 @@ impl Project {
         let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
         let services = self.services.clone().with::<dyn ModelSource>(source);
         Ok(Arc::new(Self { models, services, ..Self::clone(self) }))
+    }
+
+    /// The project for the replay of a recorded run: without a model, and with a store that is gone with the process.
+    ///
+    /// # Errors
+    /// The store could not be started.
+    pub fn for_replay(&self, clock: Arc<dyn Clock>) -> Result<Self, ProjectError> {
+        let (root, silent) = (self.root.clone(), Some(Arc::new(ScriptedModel::new(Vec::new()))));
+        let entries = self.settings.models.clone();
+        let models = ProjectModels::new(entries, None, None, silent, Arc::clone(&clock), root);
+        let models = Arc::new(models);
+        let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
+        let services = self.services.clone().with::<dyn ModelSource>(source);
+        let store = Arc::new(OnceLock::from(Store::memory()?));
+        Ok(Self { models, services, clock, store, keeps_runs: true, ..self.clone() })
     }
 
     /// Returns `true` if replies are played from a script.

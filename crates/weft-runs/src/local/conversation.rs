@@ -214,7 +214,7 @@ pub(super) fn history(project: &Project, name: &ThreadName) -> Result<Vec<Exchan
 }
 
 /// The entries of a conversation.
-pub(super) fn entries(project: &Project, name: &ThreadName) -> Result<Vec<Entry>, StoreError> {
+pub(crate) fn entries(project: &Project, name: &ThreadName) -> Result<Vec<Entry>, StoreError> {
     let Some(store) = project.store()? else { return Ok(Vec::new()) };
     Ok(store.messages(&name.stored())?.into_iter().filter_map(Entry::from_value).collect())
 }

@@ -37,6 +37,8 @@ use tokio_util::task::TaskTracker;
 use weft_project::Project;
 
 pub use calls::{CallHandle, CallRequest};
+pub(crate) use conversation::entries;
+pub(crate) use resume::replayed_work;
 pub use triggers::{Firing, trigger_request};
 
 use crate::error::RunsError;

@@ -4,23 +4,27 @@ use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
 use agent_types::{FormerInputs, RunId};
+use futures::future::BoxFuture;
 use run_store::StoreError;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
-use super::agent::{OpenAgent, session_work};
+use super::agent::{OpenAgent, of_session, session_work};
 use super::begin::kept;
-use super::launch::Prepared;
+use super::launch::{Ended, Prepared};
 use super::open::{fork_agent_run, fork_workflow_run, resume_agent_run, resume_workflow_run, skip_replies};
 use super::restore::restore_tasks;
 use super::threads::ThreadHold;
 use super::version::{plan_of, version};
-use super::workflow::workflow_work;
+use super::workflow::{OpenWorkflow, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
+use crate::outcome::RunOutcome;
 use crate::plan::{AgentPlan, WorkflowPlan};
+use crate::recording::Replay;
 use crate::request::{ForkRequest, ThreadName, Version};
+use crate::sink::RunSink;
 
 impl LocalRuns {
     pub(super) async fn resume_run(
@@ -118,6 +122,36 @@ impl LocalRuns {
             .await?;
         Ok(self.launch(admission, prepared))
     }
+}
+
+/// The work of a recorded run that a store has, whose events are compared with the recording. A timer's run needs its id.
+pub(crate) fn replayed_work(
+    runs: &LocalRuns,
+    project: &Arc<Project>,
+    run: &RunId,
+    replay: &Replay,
+    timer: Option<String>,
+) -> Result<BoxFuture<'static, Ended>, RunsError> {
+    let cancel = replay.cancel();
+    let sink = RunSink::Replayed(Arc::clone(&replay.sink));
+    if !is_agent_run(project, run)? {
+        let open = OpenWorkflow { sink, ..resume_workflow_run(project, run, Version::Current)? };
+        return Ok(workflow_work(project, open, ApprovalMode::default(), cancel)?.work);
+    }
+    let open = OpenAgent { sink, ..resume_agent_run(project, &runs.0.threads, run)? };
+    let Some(timer) = timer else {
+        return Ok(runs.prepare_resumed(Arc::clone(project), open, None, cancel)?.work);
+    };
+    let orchestrator = runs.orchestrator(project, ApprovalMode::Ask)?;
+    let (context, run) = (open.turn_context(&cancel), run.clone());
+    let session = open.thread.unwrap_or_default();
+    Ok(Box::pin(async move {
+        match orchestrator.enter(&session).await?.resume_timer(&timer, context).await {
+            Ok(Some(handled)) => of_session(Ok(handled)),
+            Ok(None) => Ok(RunOutcome::Nothing(run)),
+            Err(error) => of_session(Err(error)),
+        }
+    }))
 }
 
 /// Returns `true` for a run of an agent.

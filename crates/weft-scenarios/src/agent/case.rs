@@ -6,6 +6,7 @@ use agent_types::Annotations;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use weft_runs::RunRecording;
 
 use super::expect::Expect;
 use crate::Fault;
@@ -20,7 +21,34 @@ const FURTHER_PROFILE_KEYS: [&str; 6] = [
     "custom_metadata",
 ];
 
-/// One line of a file.
+/// One line of a file: a scenario, or a recorded run.
+pub(crate) enum Line {
+    Case(Box<Case>),
+    Recorded(Box<Recorded>),
+}
+
+/// A recorded run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recorded {
+    #[serde(rename = "id")]
+    _id: String,
+    #[serde(default, rename = "title")]
+    _title: String,
+    pub(crate) recording: RunRecording,
+}
+
+impl Line {
+    pub(crate) fn read(line: Value) -> Result<Self, Fault> {
+        if line.get("recording").is_none() {
+            return Case::read(line).map(Box::new).map(Self::Case);
+        }
+        let recorded = serde_json::from_value(line).map_err(|error| error.to_string());
+        recorded.map(Box::new).map(Self::Recorded)
+    }
+}
+
+/// A scenario.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {

@@ -6,7 +6,7 @@ use agent_runtime::{Agent, Exchange};
 use agent_types::{Clock, EventSink, ResumeLog};
 use executors_flow_system::{
     Entry, Flows, FlowsBuilder, FlowsFile, Handled, NoTool, Orchestrator, Phase, Resume, SeatAction,
-    SessionStore, StoredSessions, ToolLookup, TurnContext, UserMessage,
+    SessionStart, SessionState, SessionStore, StoredSessions, ToolLookup, TurnContext, UserMessage,
 };
 use run_store::Store;
 use serde_json::Value;
@@ -68,6 +68,26 @@ impl Front {
         let desk = TurnContext::new(sink).resuming(resume).with_cancel(cancel);
         let entered = self.orchestrator.enter(SESSION).await.map_err(|error| error.to_string())?;
         entered.handle(UserMessage::new(text), desk).await.map_err(|error| error.to_string())
+    }
+
+    /// Resumes the run of a timer.
+    pub(crate) async fn resume_timer(
+        &self,
+        start: &SessionStart,
+        sink: Arc<dyn EventSink>,
+        (log, before): (ResumeLog, usize),
+        cancel: CancellationToken,
+    ) -> Result<Option<Handled>, Fault> {
+        let context = TurnContext::new(sink).resuming(Some(Resume { log, before })).with_cancel(cancel);
+        let entered = self.orchestrator.enter(SESSION).await.map_err(|error| error.to_string())?;
+        let timer = start.timer.as_deref().unwrap_or_default();
+        entered.resume_timer(timer, context).await.map_err(|error| error.to_string())
+    }
+
+    /// Puts a state in the place of that of a new session.
+    pub(crate) async fn put_state(&self, state: &SessionState) -> Result<(), Fault> {
+        let put = self.sessions.swap(SESSION, &SessionState::default(), state).await;
+        put.map(drop).map_err(|error| error.to_string())
     }
 
     /// Lets the timers go off that are due.

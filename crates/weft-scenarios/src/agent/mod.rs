@@ -8,7 +8,6 @@ mod fixtures;
 mod front;
 mod history;
 mod observed;
-mod record;
 mod session;
 mod tools;
 
@@ -23,15 +22,15 @@ use serde_json::{Map, Value};
 use tool_registry::Snapshot;
 use tool_system::{MemoryBlobs, MemoryState, PrivateState, StateSource, World as SharedWorld};
 use weft_project::Project;
+use weft_runs::{ReplayDifference, replay};
 
 use crate::Fault;
 use crate::pattern::Pattern;
-use case::{Case, Deed, Turn};
+use case::{Case, Deed, Line, Turn};
 use crash_injection::Meanwhile;
 pub use expect::Difference;
 use fixtures::{Mortal, Outside, World};
 use observed::Seen;
-pub use record::recorded;
 use session::{Lasting, Session};
 use tools::Workshop;
 
@@ -83,14 +82,14 @@ impl<'p> AgentCases<'p> {
                 Ok(value) => {
                     let id =
                         value["id"].as_str().map_or_else(|| format!("line {}", number + 1), str::to_owned);
-                    (id, Case::read(value))
+                    (id, Line::read(value))
                 }
                 Err(error) => (format!("line {}", number + 1), Err(error.to_string())),
             };
             if !wanted(&id) {
                 continue;
             }
-            match case.and_then(|case| self.run_case(&case)) {
+            match case.and_then(|line| self.run_line(&line)) {
                 Ok(differences) if differences.is_empty() => report.passed += 1,
                 Ok(differences) => report.failed.push(FailedCase { id, differences }),
                 Err(fault) => {
@@ -118,6 +117,33 @@ impl<'p> AgentCases<'p> {
         compared.collect()
     }
 
+    /// Replays each run of each case from its log, at once. Returns the ids, with the first difference.
+    #[must_use]
+    pub fn replayed(self, text: &str) -> Vec<(String, Option<String>)> {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let replayed = lines.map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            let id = line["id"].as_str().unwrap_or_default().to_owned();
+            let case = Case::read(line);
+            let difference =
+                case.and_then(|case| Self::in_virtual_time(|clock| self.replay_runs(case, clock)));
+            (id, difference.unwrap_or_else(Some))
+        });
+        replayed.collect()
+    }
+
+    async fn replay_runs(self, case: Case, clock: Arc<dyn Clock>) -> Result<Option<String>, Fault> {
+        let store = Store::memory().map_err(|error| error.to_string())?;
+        let mut session = self.session(&case, &clock, store)?;
+        perform(&case, &mut session).await?;
+        for (number, begun) in session.runs.iter().enumerate() {
+            if let Some(ReplayDifference { at, wanted, got }) = Box::pin(session.replay(begun)).await? {
+                return Ok(Some(format!("run {number}: {at}: wanted {wanted}, got {got}")));
+            }
+        }
+        Ok(None)
+    }
+
     async fn compare(self, case: Case, clock: Arc<dyn Clock>) -> Result<Option<String>, Fault> {
         let session = || {
             let store = Store::memory().map_err(|error| error.to_string())?;
@@ -129,8 +155,19 @@ impl<'p> AgentCases<'p> {
         Ok(agent.trail(&built_in.events).difference(&nodes.trail(&other.events)))
     }
 
-    fn run_case(self, case: &Case) -> Result<Vec<Difference>, Fault> {
-        Self::in_virtual_time(|clock| self.play(case, clock))
+    fn run_line(self, line: &Line) -> Result<Vec<Difference>, Fault> {
+        match line {
+            Line::Case(case) => Self::in_virtual_time(|clock| self.play(case, clock)),
+            Line::Recorded(recorded) => {
+                let project = self.project.ok_or("a recording is replayed with its project")?;
+                let found = Self::in_virtual_time(|clock| async move {
+                    let replayed = replay(project, &recorded.recording, clock).await;
+                    replayed.map_err(|error| error.to_string())
+                })?;
+                let differs = |ReplayDifference { at, wanted, got }| Difference { at, wanted, got };
+                Ok(found.map(differs).into_iter().collect())
+            }
+        }
     }
 
     fn in_virtual_time<T, F: Future<Output = Result<T, Fault>>>(
@@ -155,8 +192,8 @@ impl<'p> AgentCases<'p> {
             expect.check()?;
             differences.extend(expect.differences("all turns", &whole));
         }
-        for run in &session.runs {
-            differences.extend(kept_well(&store, run)?);
+        for begun in &session.runs {
+            differences.extend(kept_well(&store, &begun.run)?);
         }
         Ok(differences)
     }

@@ -4,14 +4,16 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runtime::{Agent, AgentInput, AgentProfile, AgentState, PendingCall};
-use agent_types::{AskSummary, Delivery, EventSink, ExitReason, Recorder, ResumeLog, RunId, RunStatus};
-use executors_flow_system::Flows;
-use run_store::{NewRun, Store, StoredRun};
+use agent_runtime::{Agent, AgentInput, AgentProfile, AgentState, Exchange, PendingCall};
+use agent_types::{
+    AskSummary, Delivery, EventSink, ExitReason, Recorder, Redactor, ResumeLog, RunId, RunStatus,
+};
+use executors_flow_system::{Flows, SessionStart};
+use run_store::{NewRun, RunPhase, Store, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Registry, Services, Snapshot, TaskBoard};
 use tool_system::{BlobSource, PrivateState, World as SharedWorld};
-use weft_runs::Answer;
+use weft_runs::{Answer, Replay, ReplayDifference};
 
 use super::canvas::{self, Parts, Trail};
 use super::case::{Case, Deed, Turn};
@@ -53,7 +55,16 @@ pub(crate) struct Session {
     ends: bool,
     /// Messages of the conversation where a loop of nodes answers instead of the agent.
     nodes: Option<Value>,
-    pub(crate) runs: Vec<RunId>,
+    pub(crate) runs: Vec<Begun>,
+}
+
+/// A run of the case, with what it began with.
+pub(crate) struct Begun {
+    pub(crate) run: RunId,
+    base: Vec<Exchange>,
+    /// Its message or event; none of a timer.
+    input: Option<AgentInput>,
+    tools: Snapshot,
 }
 
 /// End of a run, or its waiting.
@@ -128,7 +139,55 @@ impl Session {
 
     /// The trail of all runs, which have emitted these events.
     pub(crate) fn trail(&self, events: &[Value]) -> Trail {
-        Trail::new(&self.workshop.world, &self.noted, &self.runs, events)
+        let runs: Vec<RunId> = self.runs.iter().map(|begun| begun.run.clone()).collect();
+        Trail::new(&self.workshop.world, &self.noted, &runs, events)
+    }
+
+    /// Replays a run of the case that has ended or waits. Gives the first difference.
+    pub(crate) async fn replay(&self, begun: &Begun) -> Result<Option<ReplayDifference>, Fault> {
+        let Begun { run, base, input, tools } = begun;
+        let store = &self.lasting.store;
+        let failed = |error: run_store::StoreError| error.to_string();
+        if store.known(run).map_err(failed)?.state.phase == RunPhase::Running {
+            return Ok(None);
+        }
+        let mut events = store.events(run, 0, usize::MAX).map_err(failed)?;
+        store.put_values_back(&mut events).map_err(failed)?;
+        let answered = |ask: run_store::AskRecord| Some((ask.summary.ask.to_string(), ask.answer?.0));
+        let answers: Vec<_> = store.asks(run).map_err(failed)?.into_iter().filter_map(answered).collect();
+        let start = SessionStart::from_events(&events);
+        let replay = Replay::new(events, answers, Redactor::new(Vec::new()));
+        let registry = Arc::new(Registry::new());
+        for tool in tools.tools() {
+            registry.register(tool.clone()).map_err(|error| error.to_string())?;
+        }
+        let board = Arc::new(TaskBoard::new());
+        let agent = agent_of(&self.profile, &self.workshop, &registry, &self.lasting, &board);
+        let (log, cancel) = (replay.log.clone(), replay.cancel());
+        let sink = Arc::clone(&replay.sink) as Arc<dyn EventSink>;
+        let exit = match (&self.flows, input) {
+            (Some(flows), input) if !matches!(input, Some(AgentInput::Event { .. })) => {
+                let store = Store::memory().map_err(failed)?;
+                let lasting = Lasting { store, ..self.lasting.clone() };
+                let front = front_of(flows, &agent, &self.workshop, &lasting);
+                front.begin(base).await?;
+                let start = start.ok_or("the start of the run has no session")?;
+                front.put_state(&start.state).await?;
+                let log = (log, base.len());
+                match input {
+                    Some(input) => Some(front.handle(&input.text(), sink, Some(log), cancel).await?.exit),
+                    None => front.resume_timer(&start, sink, log, cancel).await?.map(|handled| handled.exit),
+                }
+            }
+            (_, Some(input)) => {
+                let base = AgentState::from_history(base.clone());
+                let started = agent.with_cancel(cancel).start_in(base, input.clone(), sink, Some(log));
+                Some(started.map_err(|error| error.to_string())?.outcome().await.0.exit)
+            }
+            (_, None) => None,
+        };
+        let status = exit.map_or(RunStatus::Ok, agent_runtime::exit_status);
+        Ok(replay.difference(status, exit))
     }
 
     /// Runs the loop of nodes.
@@ -259,7 +318,8 @@ impl Session {
             if let Some(front) = &self.front {
                 while front.is_due().await? {
                     let run = RunId::generate();
-                    self.runs.push(run.clone());
+                    let (base, tools) = (front.history().await?, self.registry.snapshot());
+                    self.runs.push(Begun { run: run.clone(), base, input: None, tools });
                     let clock = Arc::clone(&self.workshop.clock);
                     let stored = self.lasting.store.begin(NewRun::new(run), clock);
                     let stored = stored.map_err(|error| error.to_string())?;
@@ -349,9 +409,13 @@ impl Session {
     /// A message through the flows.
     async fn go_through(&mut self, start: Start, seen: &mut Seen) -> Result<(), Fault> {
         let Some(front) = &self.front else { return Ok(()) };
-        let before = front.history().await?.len();
+        let spoken = front.history().await?;
+        let before = spoken.len();
         let is_new = matches!(start, Start::New(_));
         let (base, input, stored, log) = self.begin_run(start)?;
+        if let Some(begun) = self.runs.last_mut().filter(|_| is_new) {
+            begun.base = spoken;
+        }
         let before = if is_new { before } else { base.history().len() };
         let run = stored.run().clone();
         let life = self.life(stored, seen);
@@ -448,7 +512,9 @@ impl Session {
         match start {
             Start::New(input) => {
                 let run = RunId::generate();
-                self.runs.push(run.clone());
+                let tools = self.registry.snapshot();
+                let base = self.state.history().to_vec();
+                self.runs.push(Begun { run: run.clone(), base, input: Some(input.clone()), tools });
                 self.open = None;
                 let stored = self.lasting.store.begin(NewRun::new(run), clock);
                 Ok((self.state.clone(), input, stored.map_err(|error| error.to_string())?, None))
