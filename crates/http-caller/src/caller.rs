@@ -273,6 +273,9 @@ impl HttpCaller {
         loop {
             let response = self.send(&request, hop).await?;
             let status = response.status();
+            if endpoint.hands_over && !status.is_client_error() && !status.is_server_error() {
+                return handed_over(status);
+            }
             let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
             let location = response.headers().get(LOCATION).filter(|_| is_redirect);
             let Some(location) = location else {
@@ -359,6 +362,16 @@ impl HttpCaller {
             | HttpError::Timeout { .. }) => other,
         }
     }
+}
+
+/// The answer to something that was handed over, of which the status counts alone.
+fn handed_over(status: StatusCode) -> Result<HttpAnswer, HttpError> {
+    let status_code = status.as_u16();
+    if !status.is_success() {
+        return Err(HttpError::Status { status: status_code, body: None, retry_after: None });
+    }
+    let (headers, body, warnings) = (Map::new(), Value::Null, Vec::new());
+    Ok(HttpAnswer { status: status_code, headers, body, warnings })
 }
 
 /// Sends one request through the transport that replaces the network.

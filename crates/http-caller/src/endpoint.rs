@@ -83,6 +83,8 @@ pub struct Endpoint {
     pub(crate) retry: Option<RetryConfig>,
     pub(crate) response: ResponseShape,
     pub(crate) timeout: Duration,
+    /// The status of an answer counts alone.
+    pub(crate) hands_over: bool,
 }
 
 /// Values of one name in the query.
@@ -138,6 +140,13 @@ impl Endpoint {
     #[must_use]
     pub fn unshaped(&self) -> Self {
         Self { response: self.response.unshaped(), ..self.clone() }
+    }
+
+    /// The same endpoint for something that is handed over: a status between 200 and 299 is all that counts, whatever the
+    /// body. A redirect is a failure, since what is handed over would not go with it.
+    #[must_use]
+    pub fn handing_over(&self) -> Self {
+        Self { hands_over: true, ..self.clone() }
     }
 
     /// Longest time of a whole call.
@@ -203,6 +212,7 @@ impl Checker {
             retry: *retry,
             response: response?,
             timeout: Duration::from_millis(endpoint.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS)),
+            hands_over: false,
         })
     }
 

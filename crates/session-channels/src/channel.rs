@@ -16,8 +16,10 @@ pub struct Frame<'f> {
     pub body: &'f [u8],
 }
 
-/// Message of a user that came through a channel.
+/// Message of a user that came through a channel. It has no other members, so that a message on its way out, which has, is
+/// not one that comes in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Incoming {
     /// The id under which the message comes again where its answer was lost.
@@ -151,6 +153,12 @@ pub enum ChannelError {
 }
 
 impl ChannelError {
+    /// Returns `true` if the other side has the message, and does not want it: sending it again is unlikely to help.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Http(HttpError::Status { status: 400..500, .. }))
+    }
+
     /// Stable code for logs, tests and the wire.
     #[must_use]
     pub const fn code(&self) -> &'static str {

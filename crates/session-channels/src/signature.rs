@@ -4,11 +4,11 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 
-/// Bytes of a block of the digest.
-const BLOCK: usize = 64;
+/// Fewest bytes of a key.
+pub(crate) const MIN_KEY: usize = 16;
 
 /// Beginning of a secret whose rest is base64.
 const ENCODED: &str = "whsec_";
@@ -29,9 +29,7 @@ pub struct SignatureHeaders<'h> {
 
 /// Signs messages with a secret, and checks those of the other side.
 #[derive(Clone)]
-pub struct Signer {
-    key: Vec<u8>,
-}
+pub struct Signer(Hmac<Sha256>);
 
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,70 +38,73 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// A signer with a secret: a text, or `whsec_` and base64.
+    /// A signer with a secret: a text, or `whsec_` and base64. `None` for a key of fewer than 16 bytes, which can be
+    /// guessed, and for what is not base64.
     #[must_use]
-    pub fn new(secret: &str) -> Self {
-        let decoded = secret.strip_prefix(ENCODED).and_then(|rest| STANDARD.decode(rest).ok());
-        Self { key: decoded.unwrap_or_else(|| secret.as_bytes().to_vec()) }
+    pub fn new(secret: &str) -> Option<Self> {
+        let key = match secret.strip_prefix(ENCODED) {
+            Some(encoded) => STANDARD.decode(encoded).ok()?,
+            None => secret.as_bytes().to_vec(),
+        };
+        let mac = Hmac::new_from_slice(&key).ok().filter(|_| key.len() >= MIN_KEY)?;
+        Some(Self(mac))
     }
 
     /// The value of `webhook-signature` for a message.
     #[must_use]
     pub fn sign(&self, id: &str, timestamp: &str, body: &[u8]) -> String {
-        let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-        format!("{VERSION}{}", STANDARD.encode(hmac_sha256(&self.key, &parts)))
+        let code = self.mac(id, timestamp, body).finalize().into_bytes();
+        format!("{VERSION}{}", STANDARD.encode(code))
     }
 
     /// Returns `true` if one of the signatures is that of the message. The comparison takes the same time wherever they differ.
     #[must_use]
     pub fn is_signed(&self, headers: SignatureHeaders<'_>, body: &[u8]) -> bool {
-        let own = self.sign(headers.id, headers.timestamp, body);
-        let is_own = |given: &str| bool::from(given.as_bytes().ct_eq(own.as_bytes()));
-        headers.signature.split_ascii_whitespace().any(is_own)
+        let own = self.mac(headers.id, headers.timestamp, body);
+        let given =
+            headers.signature.split_ascii_whitespace().filter_map(|given| given.strip_prefix(VERSION));
+        given
+            .filter_map(|given| STANDARD.decode(given).ok())
+            .any(|code| own.clone().verify_slice(&code).is_ok())
     }
-}
 
-/// HMAC with SHA-256 over parts that follow each other (RFC 2104).
-fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    let mut block = [0_u8; BLOCK];
-    if key.len() > BLOCK {
-        block[..32].copy_from_slice(&Sha256::digest(key));
-    } else {
-        block[..key.len()].copy_from_slice(key);
+    fn mac(&self, id: &str, timestamp: &str, body: &[u8]) -> Hmac<Sha256> {
+        let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
+        parts.iter().fold(self.0.clone(), |mac, part| mac.chain_update(part))
     }
-    let inner = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x36));
-    let inner = parts.iter().fold(inner, |digest, part| digest.chain_update(part)).finalize();
-    Sha256::new_with_prefix(block.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
+    const SECRET: &str = "a secret of 23 letters.";
 
-    #[test]
-    fn codes_are_those_of_rfc_4231() {
-        let short = hmac_sha256(b"Jefe", &[b"what do ya ", b"want for nothing?"]);
-        assert_eq!(hex(&short), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-        let long = hmac_sha256(&[0xaa; 131], &[b"Test Using Larger Than Block-Size Key - Hash Key First"]);
-        assert_eq!(hex(&long), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    fn signer(secret: &str) -> Signer {
+        Signer::new(secret).unwrap()
     }
 
     #[test]
     fn a_signature_counts_for_its_message_and_secret_alone() {
-        let signer = Signer::new("whsec_c2VjcmV0");
-        let signature = signer.sign("m1", "5", b"{}");
-        assert_eq!(signature, Signer::new("secret").sign("m1", "5", b"{}"), "base64 is the same secret");
-        let both = format!("v1,AAAA {signature}");
+        let signature = signer(SECRET).sign("m1", "5", b"{}");
+        let encoded = format!("whsec_{}", STANDARD.encode(SECRET));
+        assert_eq!(signature, signer(&encoded).sign("m1", "5", b"{}"), "base64 is the same secret");
+        let both = format!("v1,AAAA v2,x {signature}");
         let headers = SignatureHeaders { id: "m1", timestamp: "5", signature: &both };
+        let signer = signer(SECRET);
         assert!(signer.is_signed(headers, b"{}"));
         assert!(!signer.is_signed(headers, b"{ }"));
         assert!(!signer.is_signed(SignatureHeaders { timestamp: "6", ..headers }, b"{}"));
         assert!(!signer.is_signed(SignatureHeaders { signature: "", ..headers }, b"{}"));
-        assert!(!Signer::new("other").is_signed(headers, b"{}"));
+        assert!(!signer.is_signed(SignatureHeaders { signature: "v1,", ..headers }, b"{}"));
+        assert!(!self::signer("another secret of many").is_signed(headers, b"{}"));
         assert_eq!(format!("{signer:?}"), "Signer(***)");
+    }
+
+    #[test]
+    fn keys_that_can_be_guessed_are_refused() {
+        for secret in ["", "short", "whsec_", "whsec_c2hvcnQ=", "whsec_this is not base64, of 30"] {
+            assert!(Signer::new(secret).is_none(), "{secret}");
+        }
     }
 }

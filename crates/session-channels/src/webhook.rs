@@ -6,15 +6,13 @@ use std::sync::Arc;
 use agent_types::Clock;
 use async_trait::async_trait;
 use http::HeaderMap;
-use http_caller::{
-    CallConfig, CallValues, Endpoint, EndpointConfig, HttpCaller, ResponseConfig, Scope, SecretSource,
-};
+use http_caller::{CallConfig, CallValues, Endpoint, EndpointConfig, HttpCaller, Scope, SecretSource};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::channel::{Channel, ChannelError, Frame, Incoming, Outgoing};
 use crate::settings::ChannelSettings;
-use crate::signature::{SignatureHeaders, Signer};
+use crate::signature::{MIN_KEY, SignatureHeaders, Signer};
 
 /// Header of a message's id.
 const ID: &str = "webhook-id";
@@ -30,9 +28,6 @@ const MINUTES: i64 = 5;
 
 /// Longest id of a message, and longest name of a conversation, in bytes.
 const MAX_ID: usize = 200;
-
-/// Largest answer of the other side that is read, in bytes.
-const MAX_ANSWER: u64 = 64 * 1024;
 
 /// A webhook: signed messages come in, and everything that is said is posted to an address.
 pub struct WebhookChannel {
@@ -63,8 +58,13 @@ impl WebhookChannel {
         let name = settings.secret.as_str();
         let secret = secrets.secret(name).filter(|secret| !secret.reveal().is_empty());
         let secret = secret.ok_or_else(|| ChannelError::MissingSecret { name: name.to_owned() })?;
+        let signer = Signer::new(secret.reveal()).ok_or_else(|| ChannelError::BadSettings {
+            message: format!(
+                "the secret `{name}` has fewer than {MIN_KEY} bytes, or is no base64 behind `whsec_`"
+            ),
+        })?;
         let to = settings.to.as_deref().map(|to| endpoint(to, settings.timeout_ms)).transpose()?;
-        Ok(Self { signer: Signer::new(secret.reveal()), caller, clock, to })
+        Ok(Self { signer, caller, clock, to })
     }
 
     fn seconds(&self) -> i64 {
@@ -76,8 +76,6 @@ impl WebhookChannel {
 fn endpoint(to: &str, timeout_ms: u64) -> Result<Endpoint, ChannelError> {
     let headers = [(ID, "{$ctx.id}"), (TIMESTAMP, "{$ctx.timestamp}"), (SIGNATURE, "{$ctx.signature}")];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let mut response = ResponseConfig::default();
-    response.max_bytes = Some(MAX_ANSWER);
     let config = CallConfig {
         endpoint: EndpointConfig {
             url: to.to_owned(),
@@ -87,11 +85,11 @@ fn endpoint(to: &str, timeout_ms: u64) -> Result<Endpoint, ChannelError> {
             timeout_ms: Some(timeout_ms.max(1)),
             ..EndpointConfig::default()
         },
-        response,
         ..CallConfig::default()
     };
     let names = ["id", "timestamp", "signature", "message"].map(str::to_owned);
     Endpoint::new(&config, &Scope::new(&json!({}), &names))
+        .map(|endpoint| endpoint.handing_over())
         .map_err(|error| ChannelError::BadSettings { message: format!("`to`: {error}") })
 }
 
@@ -156,18 +154,20 @@ mod tests {
 
     use super::*;
 
+    const SECRET: &str = "a secret of 23 letters.";
+
     fn channel(to: Option<&str>) -> Result<WebhookChannel, ChannelError> {
         let mut settings = json!({"kind": "webhook", "agent": "desk", "secret": "{$secret.HOOK}"});
         settings["to"] = json!(to);
         let settings = serde_json::from_value(settings).unwrap();
-        let secrets = BTreeMap::from([("HOOK".to_owned(), Secret::new("s3cret"))]);
+        let secrets = BTreeMap::from([("HOOK".to_owned(), Secret::new(SECRET))]);
         let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_000_000)));
         WebhookChannel::new(&settings, &secrets, caller, clock)
     }
 
     fn receive(at: &str, secret: &str, body: &str) -> Result<Incoming, &'static str> {
-        let signature = Signer::new(secret).sign("m1", at, body.as_bytes());
+        let signature = Signer::new(secret).unwrap().sign("m1", at, body.as_bytes());
         let headers = [(ID, "m1"), (TIMESTAMP, at), (SIGNATURE, &signature)]
             .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
         let headers = headers.into_iter().collect();
@@ -178,20 +178,24 @@ mod tests {
     #[test]
     fn a_message_is_taken_from_the_holder_of_the_secret_soon_after_it_was_signed() {
         let body = r#"{"id": "other", "conversation": "c1", "text": "Hi"}"#;
-        let incoming = receive("1000", "s3cret", body).unwrap();
+        let incoming = receive("1000", SECRET, body).unwrap();
         assert_eq!(
             (incoming.id.as_deref(), &*incoming.conversation, &*incoming.text),
             (Some("m1"), "c1", "Hi")
         );
-        assert!(receive("700", "s3cret", body).is_ok());
-        assert_eq!(receive("699", "s3cret", body), Err("stale_signature"));
-        assert_eq!(receive("1301", "s3cret", body), Err("stale_signature"));
-        assert_eq!(receive("soon", "s3cret", body), Err("bad_signature"));
-        assert_eq!(receive("1000", "other", body), Err("bad_signature"));
-        for bad in
-            ["", "{}", r#"{"conversation": "c1", "text": " "}"#, r#"{"conversation": "", "text": "Hi"}"#]
-        {
-            assert_eq!(receive("1000", "s3cret", bad), Err("bad_message"), "{bad}");
+        assert!(receive("700", SECRET, body).is_ok());
+        assert_eq!(receive("699", SECRET, body), Err("stale_signature"));
+        assert_eq!(receive("1301", SECRET, body), Err("stale_signature"));
+        assert_eq!(receive("soon", SECRET, body), Err("bad_signature"));
+        assert_eq!(receive("1000", "another secret of many", body), Err("bad_signature"));
+        for bad in [
+            "",
+            "{}",
+            r#"{"conversation": "c1", "text": "Hi", "author": "agent", "session": "s"}"#,
+            r#"{"conversation": "c1", "text": " "}"#,
+            r#"{"conversation": "", "text": "Hi"}"#,
+        ] {
+            assert_eq!(receive("1000", SECRET, bad), Err("bad_message"), "{bad}");
         }
         let (headers, body) = (HeaderMap::new(), body.as_bytes());
         let unsigned = channel(None).unwrap().receive(Frame { headers: &headers, body });

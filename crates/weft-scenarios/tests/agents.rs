@@ -17,7 +17,8 @@ fn every_scenario_holds() {
 #[test]
 fn every_run_passes_when_its_log_is_replayed_at_once() {
     let replayed = AgentCases::new().replayed(include_str!("agents.jsonl"));
-    let differ = replayed.iter().filter_map(|(id, difference)| Some(format!("{id}: {}", difference.as_ref()?)));
+    let differ =
+        replayed.iter().filter_map(|(id, difference)| Some(format!("{id}: {}", difference.as_ref()?)));
     let differ: Vec<String> = differ.collect();
     assert!(differ.is_empty(), "{}", differ.join("\n"));
     assert_eq!(replayed.len(), include_str!("agents.jsonl").lines().count());

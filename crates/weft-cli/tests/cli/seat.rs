@@ -171,7 +171,7 @@ fn a_broken_file_leaves_the_last_good_one_in_force() {
 fn post_signed(served: &Served, id: &str, text: &str) -> String {
     let body = json!({"conversation": "c1", "text": text}).to_string();
     let at = (SystemClock.now().as_millis() / 1000).to_string();
-    let signature = Signer::new(HOOK.1).sign(id, &at, body.as_bytes());
+    let signature = Signer::new(HOOK.1).unwrap().sign(id, &at, body.as_bytes());
     let lines = format!("webhook-id: {id}\r\nwebhook-timestamp: {at}\r\nwebhook-signature: {signature}\r\n");
     let answer = served.ask_with("POST", "/channels/crm", &lines, &body);
     answer.lines().next().unwrap_or_default().to_owned()

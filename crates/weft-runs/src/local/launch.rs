@@ -84,9 +84,10 @@ pub(super) async fn execute(runs: &LocalRuns, admission: Admission, prepared: Pr
     let Prepared { sink, cancel, hold, work, after, board } = prepared;
     let _permit = runs.permit(admission, &sink, &cancel).await;
     let ended = work.await;
+    // What belongs to the run is kept with its end, so that the end of the process does not part them.
+    after(&ended);
     // A fault of the store is in the outcome already.
     let _ = sink.close().await;
-    after(&ended);
     if let Some(store) = sink.store().cloned() {
         // A fault here shows with the next read.
         let _ = LocalRuns::blocking(move || Ok(store.flush()?)).await;

@@ -98,8 +98,10 @@ impl From<ChannelError> for Problem {
             ChannelError::BadSignature | ChannelError::StaleSignature { .. } => StatusCode::UNAUTHORIZED,
             ChannelError::BadMessage { .. } => StatusCode::BAD_REQUEST,
             _ => {
-                log::error!("a channel is closed: {error}");
-                StatusCode::SERVICE_UNAVAILABLE
+                // Whoever knocks learns nothing of the settings.
+                log::warn!("a channel is closed: {error}");
+                let detail = "the channel is closed: the log of the server and `weft doctor` say why";
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), detail);
             }
         };
         Self::new(status, error.code(), error.to_string())

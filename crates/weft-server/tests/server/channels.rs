@@ -13,7 +13,7 @@ use crate::http::Response;
 use crate::live::Socket;
 
 /// A variable that every test has, as a secret.
-const SECRET: &str = env!("CARGO_PKG_NAME");
+const SECRET: &str = env!("CARGO_PKG_DESCRIPTION");
 
 const FLOWS: (&str, &str) = (
     "flows.json",
@@ -35,7 +35,7 @@ fn system(refusals: usize) -> StubServer {
 fn desk(system: &StubServer, allowed: &str) -> Running {
     let settings = format!(
         "script = \"script.jsonl\"\n[store]\nsync = \"normal\"\n[network]\nallow = [\"{allowed}\"]\n\
-         [channels.desk]\nkind = \"webhook\"\nagent = \"plain\"\nsecret = \"{{$secret.CARGO_PKG_NAME}}\"\nto = \"{}\"\n\
+         [channels.desk]\nkind = \"webhook\"\nagent = \"plain\"\nsecret = \"{{$secret.CARGO_PKG_DESCRIPTION}}\"\nto = \"{}\"\n\
          [channels.closed]\nkind = \"webhook\"\nagent = \"plain\"\nsecret = \"{{$secret.THERE_IS_NO_SUCH_VARIABLE}}\"\n\
          [widgets.shop]\nagent = \"plain\"\norigins = [\"https://shop.example\"]\n",
         system.url("/out")
@@ -45,7 +45,7 @@ fn desk(system: &StubServer, allowed: &str) -> Running {
 
 async fn post_as(server: &Running, secret: &str, path: &str, id: &str, body: &str) -> Response {
     let at = (SystemClock.now().as_millis() / 1000).to_string();
-    let signature = Signer::new(secret).sign(id, &at, body.as_bytes());
+    let signature = Signer::new(secret).unwrap().sign(id, &at, body.as_bytes());
     let headers = [
         ("authorization", ""),
         ("webhook-id", id),
@@ -81,7 +81,7 @@ fn opened(request: &str) -> (String, Value) {
     };
     let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
     let headers = SignatureHeaders { id, timestamp, signature: header("webhook-signature") };
-    assert!(Signer::new(SECRET).is_signed(headers, body.as_bytes()), "{request}");
+    assert!(Signer::new(SECRET).unwrap().is_signed(headers, body.as_bytes()), "{request}");
     let message: Value = serde_json::from_str(body).unwrap();
     assert_eq!((&message["id"], &message["conversation"]), (&json!(id), &json!("c1")));
     (id.to_owned(), message)
