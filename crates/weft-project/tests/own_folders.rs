@@ -39,7 +39,7 @@ const LOCKED: &str = r#"{"description": "Asks.", "nodes": [
 const WEATHER: &str = r#"{"name": "weather", "description": "Asks.", "parameters": {"type": "object", "properties": {}},
     "endpoint": {"method": "GET", "url": "http://127.0.0.1:9/now"}}"#;
 const COUNT: &str = r#"{"name": "count", "description": "Counts.", "parameters": {"type": "object", "properties": {}},
-    "command": ["bin/count", "a"]}"#;
+    "command": ["bin/count", "a"], "read_only": true}"#;
 
 /// A source of knowledge whose error names one of its files.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn project(root: &Path) -> Project {
     }
     fs::write(root.join("weft.toml"), SETTINGS).unwrap();
     let tools =
-        ["workflow:locked", "node:agent:LlmApiRequest", "http:weather", "command:count", "system:read_blob"];
+        ["workflow:locked", "node:agent:LlmApiRequest", "weather", "command:count", "system:read_blob"];
     let agent = json!({"id": "a", "tool_ids_inventory": tools});
     fs::write(root.join("tools/weather.tool.json"), WEATHER).unwrap();
     fs::write(root.join("tools/count.command.json"), COUNT).unwrap();
@@ -134,7 +134,7 @@ async fn no_failure_names_a_folder_of_the_process() {
         "<panics/>",
         "<workflow:locked/>",
         node,
-        "<http:weather/>",
+        "<weather/>",
         "<command:count/>",
         "<kb:Broken><query>x</query></kb:Broken>",
         &blob,

@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 /// Members that differ from one process to the next.
 const VOLATILE: [&str; 5] = ["ms", "digest", "messages", "delay_ms", "used"];
 
+/// Kind of an end by the limit of an agent's time.
+const TIME: &str = "wall_ms";
+
 /// Difference between a recorded run and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayDifference {
@@ -43,9 +46,13 @@ struct State {
     by_seq: HashMap<u64, TraceEvent>,
     /// Recorded ends that the replay has not emitted.
     ends: HashSet<String>,
+    /// The recorded run has ended.
+    has_end: bool,
     difference: Option<ReplayDifference>,
     /// Work would begin that the recording has no result of.
     is_halted: bool,
+    /// A limit of time ended the run: what would follow is not known.
+    is_timed: bool,
 }
 
 impl ReplaySink {
@@ -61,6 +68,10 @@ impl ReplaySink {
             state.by_seq.insert(event.seq, event.clone());
         }
         state.ends.extend(end.map(|end| site_of(&end.place, &end.body)));
+        state.has_end = end.is_some();
+        state.is_timed = end.is_some_and(
+            |end| matches!(&end.body, EventBody::RunFinished { kind: Some(kind), .. } if kind == TIME),
+        );
         let spans = AtomicU64::new(last_span + 1);
         Self { run, spans, redactor, state: Mutex::new(state), cancel: CancellationToken::new() }
     }
@@ -113,16 +124,18 @@ impl ReplaySink {
             return;
         }
         let known = state.recorded.get(&site).cloned().unwrap_or_default();
-        if known.contains(&data) {
+        let is_known = known.contains(&data);
+        if is_known {
             state.ends.remove(&site);
-            state.is_halted = begins_work(body);
-            if state.is_halted {
-                self.cancel.cancel();
-            }
-            return;
+        }
+        if state.is_timed && !is_known || is_known && begins_work(body) {
+            state.is_halted = true;
+            self.cancel.cancel();
         }
         drop(state);
-        self.differs(first_difference(&site, known.first(), &data));
+        if !is_known && !self.is_halted() {
+            self.differs(first_difference(&site, known.first(), &data));
+        }
     }
 }
 
@@ -157,12 +170,18 @@ impl EventSink for ReplaySink {
 }
 
 impl EventPersister for ReplaySink {
+    /// Work waits for this before it begins: a replay has come to its end where that is not the end of the run.
     fn durable(&self) -> Durable {
-        let state = self.state.lock();
-        let has_ended = state.is_halted || state.difference.is_some();
-        let ended =
-            KeepError { code: "replay_ended", message: "the recording ends before this work".to_owned() };
-        Box::pin(ready(if has_ended { Err(ended) } else { Ok(()) }))
+        let mut state = self.state.lock();
+        if state.has_end && state.ends.is_empty() && state.difference.is_none() {
+            return Box::pin(ready(Ok(())));
+        }
+        if state.difference.is_none() {
+            state.is_halted = true;
+        }
+        self.cancel.cancel();
+        let message = "the recording ends before this work".to_owned();
+        Box::pin(ready(Err(KeepError { code: "replay_ended", message })))
     }
 
     fn is_behind(&self) -> bool {
@@ -187,6 +206,7 @@ fn is_passed_over(body: &EventBody) -> bool {
             | EventBody::RunStarted { .. }
             | EventBody::RunResumed { .. }
             | EventBody::AgentThinking {}
+            | EventBody::AgentWarning { .. }
             | EventBody::NodeProgress { .. }
             | EventBody::RegistryChanged { .. }
             | EventBody::LogLine { .. }
