@@ -28,8 +28,8 @@ impl OwnFolders {
         self
     }
 
-    /// A message with relative paths in place of those in the folders, and without positions in the sources of the
-    /// program.
+    /// A message with relative paths in place of those in the folders, and without positions in the sources of
+    /// libraries that the program is built from.
     #[must_use]
     pub fn relative(&self, message: &str) -> String {
         self.0.iter().fold(without_positions(message), |message, (folder, stand_in)| {
@@ -49,7 +49,7 @@ impl OwnFolders {
     }
 }
 
-/// A message without positions in the sources of the program and of its libraries, and without a word that leads to one.
+/// A message without positions in the sources of libraries, and without a word that leads to one.
 fn without_positions(message: &str) -> String {
     if !message.contains(".rs:") {
         return message.to_owned();
@@ -69,11 +69,10 @@ fn without_positions(message: &str) -> String {
     shown.trim_end().to_owned()
 }
 
-/// Returns `true` for `FILE.rs:LINE:COLUMN` of a source that the program is built from.
+/// Returns `true` for `FILE.rs:LINE:COLUMN` of a library that the program is built from.
 fn is_own_position(word: &str) -> bool {
     let Some((file, line)) = word.split_once(".rs:") else { return false };
-    let is_own = ["/rustc/", "/.cargo/registry/", "/.rustup/"].iter().any(|own| file.contains(own))
-        || file.split_once("crates/").is_some_and(|(_, rest)| rest.contains("/src/"));
+    let is_own = ["/rustc/", "/.cargo/registry/", "/.rustup/"].iter().any(|own| file.contains(own));
     is_own && line.starts_with(|c: char| c.is_ascii_digit())
 }
 
@@ -102,19 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_in_the_sources_of_the_program_are_left_out() {
+    fn positions_in_the_sources_of_libraries_are_left_out() {
         let own = OwnFolders::default().with("/srv/shop".as_ref(), "");
         for (message, shown) in [
             ("index out of range at /rustc/1a2b/library/core/src/slice.rs:12:5", "index out of range"),
-            ("broken, crates/tool-http/src/tool.rs:7:1 said", "broken said"),
+            ("broken, /rustc/1a2b/library/std/src/fs.rs:7:1 said", "broken said"),
             ("oops in /home/u/.cargo/registry/src/i/x-1.0/src/a.rs:3", "oops"),
             ("src/main.rs:12: unused variable", "src/main.rs:12: unused variable"),
+            ("--> crates/a/src/b.rs:1:2 unused", "--> crates/a/src/b.rs:1:2 unused"),
             ("/srv/shop/src/main.rs:12:4: unused", "src/main.rs:12:4: unused"),
         ] {
             assert_eq!(own.relative(message), shown);
         }
-        let error = own.in_error(ToolError::failed("no, at crates/a/src/b.rs:1:2"));
+        let error = own.in_error(ToolError::failed("no, at /rustc/1/a.rs:1:2"));
         assert_eq!(error.message_for_model, "no");
-        assert_eq!(error.detail.as_deref(), Some("no, at crates/a/src/b.rs:1:2"), "the log has the rest");
+        assert_eq!(error.detail.as_deref(), Some("no, at /rustc/1/a.rs:1:2"), "the log has the rest");
     }
 }

@@ -70,7 +70,7 @@ impl BlobSource for Broken {
 impl Broken {
     fn error(&self) -> ToolError {
         ToolError::failed(format!(
-            "{}/.weft/weft.db: disk I/O error, at crates/run-store/src/blob.rs:7:1",
+            "{}/.weft/weft.db: disk I/O error, at /rustc/1a2b/library/std/src/fs.rs:7:1",
             self.0
         ))
     }
