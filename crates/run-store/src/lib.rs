@@ -30,11 +30,13 @@ mod run;
 mod sqlite;
 mod store;
 mod text_index;
+mod unblocked;
 mod writer;
 
 pub use backend::{Backend, Change, Events, Footprint, Update};
 pub use error::StoreError;
 pub use lines::{cut_lines, read_lines};
+pub use lock::ThreadLock;
 pub use memory::Memory;
 pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
 pub use run::StoredRun;
@@ -42,6 +44,7 @@ pub use run::StoredRun;
 pub use sqlite::{Sqlite, SqliteIndex, Sync};
 pub use store::{Store, StoreOptions, WorkLock};
 pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};
+pub use unblocked::UnblockedStore;
 
 /// The main types are shared between threads.
 const _: () = {

@@ -43,6 +43,22 @@ pub(crate) struct RunLock {
     _file: Option<File>,
 }
 
+/// The right to execute a run of a conversation, in this process and in others, until it is dropped or the process dies.
+#[derive(Debug)]
+pub struct ThreadLock {
+    path: Option<PathBuf>,
+    _lock: RunLock,
+}
+
+impl Drop for ThreadLock {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Whoever locks a file that is gone makes a new one.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 impl RunLocks {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self { here: Arc::default(), folder }
@@ -70,6 +86,30 @@ impl RunLocks {
             return Err(busy());
         }
         Ok(RunLock { run: run.clone(), here: Arc::clone(&self.here), _file: file })
+    }
+
+    /// The lock of a conversation; `None` while another holds it. Its file is gone with it.
+    ///
+    /// # Errors
+    /// The lock's file cannot be used.
+    pub(crate) fn take_thread(&self, name: &str) -> Result<Option<ThreadLock>, StoreError> {
+        let name = RunId::new(format!("thread/{name}"));
+        if self.here.lock().contains(&name) {
+            return Ok(None);
+        }
+        let (mut file, mut path) = (None, None);
+        if let Some(folder) = &self.folder {
+            make_folder(folder).map_err(|error| StoreError::file(folder, &error))?;
+            let own = folder.join(file_name(&name));
+            let locked = lock_file(&own).map_err(|error| StoreError::file(&own, &error))?;
+            let Some(locked) = locked else { return Ok(None) };
+            (file, path) = (Some(locked), Some(own));
+        }
+        if !self.here.lock().insert(name.clone()) {
+            return Ok(None);
+        }
+        let lock = RunLock { run: name, here: Arc::clone(&self.here), _file: file };
+        Ok(Some(ThreadLock { path, _lock: lock }))
     }
 
     /// Returns `true` while a process executes the run.
@@ -195,6 +235,20 @@ mod tests {
         locks.forget(&run);
         assert!(!locks.is_taken(&run));
         assert_eq!(files(), 0);
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_a_conversation() {
+        let folder = tempfile::tempdir().unwrap();
+        // As many processes.
+        let [one, other] = [(); 2].map(|()| RunLocks::new(Some(folder.path().to_owned())));
+        let lock = one.take_thread("a/t").unwrap();
+        assert!(lock.is_some());
+        assert!(one.take_thread("a/t").unwrap().is_none() && other.take_thread("a/t").unwrap().is_none());
+        assert!(other.take_thread("a/u").unwrap().is_some(), "another conversation");
+        drop(lock);
+        assert!(other.take_thread("a/t").unwrap().is_some());
+        assert_eq!(one.files(), 0, "the files are gone with the locks");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Memory {
 #[derive(Debug, Default)]
 struct State {
     order: Vec<RunId>,
+    /// Runs that were begun so far.
+    begun: u64,
     runs: HashMap<RunId, Run>,
     blobs: HashMap<String, Vec<u8>>,
     threads: HashMap<String, Vec<Value>>,
@@ -39,8 +41,10 @@ impl State {
         match change {
             Change::Begin { new, started } => {
                 let state = RunState { phase: RunPhase::Running, exit: None, kind: None, finished: None };
+                self.begun += 1;
                 let record = RunRecord {
                     new: (**new).clone(),
+                    order: self.begun,
                     started: *started,
                     state,
                     last_seq: 0,

@@ -102,6 +102,8 @@ pub struct RunState {
 pub struct RunRecord {
     /// Metadata known when the run began.
     pub new: NewRun,
+    /// Place in the order in which the store took the runs, over all processes.
+    pub order: u64,
     /// Time at which the run began.
     pub started: Timestamp,
     /// State of the run.
@@ -119,6 +121,8 @@ pub struct RunRecord {
 pub struct RunFilter {
     /// Only those in this phase.
     pub phase: Option<RunPhase>,
+    /// Set for only those that have no end.
+    pub open: bool,
     /// Only those of this agent.
     pub agent: Option<String>,
     /// Only those of this workflow.
@@ -137,6 +141,7 @@ impl RunFilter {
     pub(crate) fn accepts(&self, record: &RunRecord) -> bool {
         let same = |wanted: &Option<String>, own: &Option<String>| wanted.is_none() || wanted == own;
         self.phase.is_none_or(|phase| phase == record.state.phase)
+            && !(self.open && record.state.phase.has_ended())
             && same(&self.agent, &record.new.agent)
             && same(&self.workflow, &record.new.workflow)
             && same(&self.thread, &record.new.thread)

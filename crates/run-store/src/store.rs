@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::blob::{put_back, restore};
 use crate::encode::masked_value;
-use crate::lock::{RunLock, RunLocks};
+use crate::lock::{RunLock, RunLocks, ThreadLock};
+use crate::unblocked::UnblockedStore;
 use crate::writer::{Job, Writer};
 use crate::{
     AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunPhase, RunRecord, StoreError,
@@ -38,7 +39,7 @@ impl Default for StoreOptions {
 
 /// Store of runs. Clones share it; dropping the last one waits until everything is written.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<StoreInner>);
+pub struct Store(pub(crate) Arc<StoreInner>);
 
 #[derive(Debug)]
 pub(crate) struct StoreInner {
@@ -226,6 +227,20 @@ impl Store {
         Ok(self.0.backend.run(run)?.is_some_and(|record| record.state.phase == RunPhase::Running))
     }
 
+    /// Takes the right to execute a run of a conversation; `None` while a run of it has it, in whichever process.
+    ///
+    /// # Errors
+    /// The lock's file cannot be used.
+    pub fn lock_thread(&self, thread: &str) -> Result<Option<ThreadLock>, StoreError> {
+        self.0.locks.take_thread(thread)
+    }
+
+    /// The same store for async code, which waits for the writer without blocking its thread.
+    #[must_use]
+    pub const fn unblocked(&self) -> UnblockedStore<'_> {
+        UnblockedStore(self)
+    }
+
     /// Events behind `after`, oldest first, about `limit` of them; an empty list means that no more follow.
     /// Large values are names of blobs.
     ///
@@ -360,20 +375,7 @@ impl Store {
         key: &str,
         change: impl FnOnce(Option<Value>) -> Result<Value, E> + Send + 'static,
     ) -> Result<Result<Value, E>, StoreError> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let masks = Arc::clone(&self.0.masks);
-        let change = move |old| {
-            let new = change(old).map(|new| masked_value(&new, &masks));
-            let kept = new.as_ref().ok().cloned();
-            // Whoever asked waits for it below.
-            let _ = sender.send(new);
-            kept
-        };
-        let (done, wait) = futures::channel::oneshot::channel();
-        self.0.writer.send(Job::Update { key: key.to_owned(), change: Box::new(change), done });
-        let stopped = || StoreError::io("the writer has stopped");
-        futures::executor::block_on(wait).unwrap_or_else(|_| Err(stopped()))?;
-        receiver.try_recv().map_err(|_| stopped())
+        futures::executor::block_on(self.unblocked().update(key, change))
     }
 
     /// Returns the disk usage of the store.
@@ -390,8 +392,7 @@ impl Store {
     /// # Errors
     /// The last group could not be written.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let done = self.0.writer.flush(None);
-        futures::executor::block_on(done).unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")))
+        futures::executor::block_on(self.unblocked().flush())
     }
 
     /// Puts large values back where events only name them.

@@ -82,17 +82,17 @@ fn exchanges(messages: Vec<Value>) -> Vec<Exchange> {
 impl Threads for ProjectThreads {
     async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError> {
         let Some(store) = self.store()? else { return self.memory.load(thread).await };
-        Ok(exchanges(store.messages(&thread_key(thread)).map_err(|error| failed(&error))?))
+        Ok(exchanges(store.unblocked().messages(&thread_key(thread)).await.map_err(|error| failed(&error))?))
     }
 
     async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError> {
         let Some(store) = self.store()? else { return self.memory.append(thread, key, more).await };
         let id = thread_key(thread);
-        let mut messages = store.messages(&id).map_err(|error| failed(&error))?;
+        let mut messages = store.unblocked().messages(&id).await.map_err(|error| failed(&error))?;
         if messages.iter().all(|message| message.get(KEY).and_then(Value::as_str) != Some(key)) {
             let more: Vec<Value> = more.iter().map(|exchange| marked(exchange, key)).collect();
             store.add_messages(&id, &more);
-            store.flush().map_err(|error| failed(&error))?;
+            store.unblocked().flush().await.map_err(|error| failed(&error))?;
             messages.extend(more);
         }
         Ok(exchanges(messages))

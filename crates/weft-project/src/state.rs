@@ -31,7 +31,7 @@ pub(crate) fn failed(error: &StoreError) -> ToolError {
 #[async_trait]
 impl StateSource for StoredState {
     async fn read(&self) -> Result<Value, ToolError> {
-        let kept = self.store.value(&self.key).map_err(|error| failed(&error))?;
+        let kept = self.store.unblocked().value(&self.key).await.map_err(|error| failed(&error))?;
         Ok(kept.unwrap_or_else(|| self.initial.clone()))
     }
 
@@ -39,7 +39,7 @@ impl StateSource for StoredState {
         let (initial, schema) = (self.initial.clone(), self.schema.clone());
         let change =
             move |old: Option<Value>| merged_state(old.unwrap_or(initial), changes, schema.as_deref());
-        self.store.update(&self.key, change).map_err(|error| failed(&error))?
+        self.store.unblocked().update(&self.key, change).await.map_err(|error| failed(&error))?
     }
 }
 

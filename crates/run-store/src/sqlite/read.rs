@@ -12,7 +12,7 @@ use crate::json::read;
 use crate::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState, StoreError};
 
 const COLUMNS: &str = "run, agent, workflow, thread, parent, plan, phase, exit, kind, started, finished,
-    first_seq, last_seq, last_span";
+    first_seq, last_seq, last_span, id";
 
 pub(super) fn run(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM runs WHERE run = ?1");
@@ -36,6 +36,10 @@ pub(super) fn runs(db: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>
             // Writing to a text cannot fail.
             let _ = write!(sql, " AND {column} = ?{}", values.len());
         }
+    }
+    if filter.open {
+        let open = [RunPhase::Running, RunPhase::Waiting].map(RunPhase::as_str);
+        let _ = write!(sql, " AND phase IN ('{}', '{}')", open[0], open[1]);
     }
     if let Some(before) = filter.before {
         values.push(before.as_millis().into());
@@ -64,6 +68,7 @@ fn record(row: &Row<'_>) -> Result<RunRecord, rusqlite::Error> {
             parent: row.get::<_, Option<String>>(4)?.map(RunId::new),
             plan: json(&row.get::<_, String>(5)?),
         },
+        order: row.get::<_, i64>(14)?.unsigned_abs(),
         state: RunState {
             // A phase that a newer program wrote would have come with a newer format.
             phase: RunPhase::parse(&phase).unwrap_or(RunPhase::Running),

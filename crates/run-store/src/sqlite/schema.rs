@@ -41,6 +41,11 @@ const MIGRATIONS: &[&str] = &[
     "",
 ];
 
+/// Indexes that a file of any format may have: programs that do not know them keep them all the same.
+const INDEXES: &str = "CREATE INDEX IF NOT EXISTS runs_by_thread ON runs (thread, agent);
+     CREATE INDEX IF NOT EXISTS runs_by_phase ON runs (phase);
+     CREATE INDEX IF NOT EXISTS runs_by_parent ON runs (parent);";
+
 /// The newest format.
 pub(crate) fn newest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
@@ -56,7 +61,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> Result<(), StoreE
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(store_error)?;
     if found == newest() {
-        return Ok(());
+        return connection.execute_batch(INDEXES).map_err(store_error);
     }
     // Two processes may open a new file at once: the second one finds the work done.
     let begin = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
@@ -66,6 +71,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection) -> Result<(), StoreE
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(migration).map_err(store_error)?;
     }
+    transaction.execute_batch(INDEXES).map_err(store_error)?;
     transaction.pragma_update(None, "user_version", newest()).map_err(store_error)?;
     transaction.commit().map_err(store_error)
 }

@@ -272,10 +272,9 @@ async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Re
         agent: query.agent.clone(),
         workflow: query.workflow.clone(),
         thread: query.thread.clone(),
-        parent: None,
         // The cursor's own millisecond is read again: several runs may have begun in it.
         before: cursor.as_ref().map(|(at, _)| Timestamp::from_millis(at.saturating_add(1))),
-        limit: None,
+        ..RunFilter::default()
     };
     let store = app.store.clone();
     let status = query.status.clone();
