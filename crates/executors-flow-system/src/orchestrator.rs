@@ -128,6 +128,14 @@ impl Orchestrator {
         Ok(self.0.wait_for_timer(|_| true, is_free).await?)
     }
 
+    /// Reads which timers other processes have set, so that those of a process that has ended fire here.
+    ///
+    /// # Errors
+    /// The sessions cannot be read.
+    pub async fn reread_timers(&self) -> Result<(), OrchestratorError> {
+        Ok(self.0.reread_timers().await?)
+    }
+
     /// Waits until a timer of this session is due.
     ///
     /// # Errors

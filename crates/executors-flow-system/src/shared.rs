@@ -112,6 +112,21 @@ impl Shared {
         }
     }
 
+    /// Learns of the timers that other processes have set.
+    pub(crate) async fn reread_timers(&self) -> Result<(), SessionError> {
+        let states = self.store.list().await?;
+        let mut times = self.sessions.due.times.lock();
+        for (session, state) in states {
+            if let Some(at) = state.next_due() {
+                // A time that is known is corrected when the session is read.
+                times.entry(session).or_insert(at);
+            }
+        }
+        drop(times);
+        self.sessions.due.changed.notify_waiters();
+        Ok(())
+    }
+
     /// Keeps the state of a session. A state that another process has kept meanwhile stays, and what has changed here is
     /// changed in it.
     pub(crate) async fn save(&self, session: &str, kept: &mut Session) -> Result<(), SessionError> {

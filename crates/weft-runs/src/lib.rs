@@ -28,7 +28,9 @@ pub use answer::{Answer, EffectOutcome};
 pub use error::RunsError;
 pub use executors_flow_system::{Author, SeatAction, TargetKind};
 pub use handle::{Outcome, RunEvents, RunHandle};
-pub use local::{CallHandle, CallRequest, Firing, LocalRuns, RunsOptions, Scripts, trigger_request};
+pub use local::{
+    CallHandle, CallRequest, Firing, LocalRuns, RunsOptions, Scripts, ThreadChanges, trigger_request,
+};
 pub use loops::{LoopEntry, LoopPage, LoopReader, LoopRecord, PassCall, PassFailure, PassRecord, PassReply};
 pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;

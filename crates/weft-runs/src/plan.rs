@@ -81,6 +81,9 @@ pub struct AgentPlan {
     /// Set where the message waited for its turn: `before` was not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
+    /// Set where the message goes before those that wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steers: bool,
     /// The run that it is a retry of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,

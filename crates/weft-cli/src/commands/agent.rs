@@ -7,7 +7,9 @@ use agent_runtime::ApprovalMode;
 use serde_json::{Value, json};
 use tool_schema::CompiledSchema;
 use weft_project::{PlannedEvent, Project};
-use weft_runs::{AgentPlan, AgentRequest, LocalRuns, ProjectFiles, RunEnv, RunService, RunsOptions};
+use weft_runs::{
+    AgentPlan, AgentRequest, LocalRuns, ProjectFiles, RunEnv, RunService, RunsOptions, WhenBusy,
+};
 
 use super::{Context, agent_tools, block_on, chat, warn_of_secrets};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
@@ -120,8 +122,14 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     }
     let thread = arguments.thread.clone();
     let approval = mode_of(arguments.approve);
-    let request =
-        AgentRequest { plan, thread, approval, surroundings: RunEnv::AgentOnly, ..AgentRequest::default() };
+    let request = AgentRequest {
+        plan,
+        thread,
+        approval,
+        surroundings: RunEnv::AgentOnly,
+        busy: WhenBusy::Reject,
+        ..AgentRequest::default()
+    };
     run_agent(context, &watched(project), request)
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use weft_project::Project;
 use weft_runs::{
     AgentPlan, AgentRequest, Answer, AnswerRequest, LocalRuns, RunEnv, RunHandle, RunOutcome, RunService,
-    SeatAction, SessionParty, SessionRequest, Then, ThreadAction, ThreadName, Version,
+    SeatAction, SessionParty, SessionRequest, Then, ThreadAction, ThreadName, Version, WhenBusy,
 };
 
 use super::agent::{mode_of, watched};
@@ -217,7 +217,17 @@ impl Chat {
         let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
         let run = self
             .runs
-            .begin(AgentRequest { plan, thread, approval, surroundings, ..AgentRequest::default() }.into())
+            .begin(
+                AgentRequest {
+                    plan,
+                    thread,
+                    approval,
+                    surroundings,
+                    busy: WhenBusy::Reject,
+                    ..AgentRequest::default()
+                }
+                .into(),
+            )
             .await?;
         self.follow(run).await
     }

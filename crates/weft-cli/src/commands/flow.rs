@@ -3,7 +3,7 @@
 use executors_flow_system::{FlowsFile, Problem, TimerAction, Triggered, When};
 use serde_json::{Value, json};
 use weft_project::{Project, ProjectError};
-use weft_runs::{AgentPlan, AgentRequest, FlowCall};
+use weft_runs::{AgentPlan, AgentRequest, FlowCall, WhenBusy};
 
 use super::agent::{fixed, run_agent};
 use super::{Context, warn_of_secrets};
@@ -29,7 +29,8 @@ pub(super) fn run(context: &Context, command: FlowCommand) -> Result<Exit, Failu
             let agent = project.flows_agent()?;
             let values = inputs::context(&values)?;
             let plan = AgentPlan { target, values, ..AgentPlan::new(agent, "") };
-            let request = AgentRequest { plan, thread: session, ..AgentRequest::default() };
+            let request =
+                AgentRequest { plan, thread: session, busy: WhenBusy::Reject, ..AgentRequest::default() };
             run_agent(context, &fixed(project), request)
         }
     }

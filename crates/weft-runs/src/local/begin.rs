@@ -9,19 +9,19 @@ use weft_project::{Project, ProjectError};
 
 use super::agent::{OpenAgent, session_work};
 use super::answered::answer_flow;
-use super::checks::{check_event, check_interrupted, check_target, is_session};
-use super::conversation::waiting;
+use super::checks::{check_event, check_target, is_session};
+use super::conversation::{Ahead, Entered};
 use super::known::{claim, known_run, message_key, release};
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run, begin_workflow_run, skip_conversation};
 use super::queue::{begin_queued, join};
-use super::threads::{Joined, MAX_QUEUE, ThreadHold};
+use super::threads::{Joined, MAX_QUEUE, ThreadHold, Ticket};
 use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::plan::TriggerCause;
-use crate::request::{AgentRequest, ThreadName, WorkflowRequest};
+use crate::request::{AgentRequest, ThreadName, WhenBusy, WorkflowRequest};
 
 impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
@@ -62,12 +62,6 @@ impl LocalRuns {
     ) -> Result<Prepared, RunsError> {
         let AgentRequest { mut plan, thread, approval, surroundings, .. } = request;
         let project = self.for_one_run(project)?;
-        if let Some(thread) = &thread
-            && let Some(run) = waiting(&project, &ThreadName::new(&plan.agent, thread))?
-        {
-            return Err(RunsError::RunWaiting { run: run.to_string() });
-        }
-        check_interrupted(self, &project, &plan, thread.as_deref())?;
         let cancel = opening.cancel.clone();
         if is_session(&project, &plan, surroundings)? {
             plan.in_session = true;
@@ -115,23 +109,56 @@ impl LocalRuns {
 }
 
 async fn begin_message(runs: &LocalRuns, request: AgentRequest, run: RunId) -> Result<RunHandle, RunsError> {
-    let hold = match &request.thread {
-        None => None,
-        Some(thread) => {
-            let name = ThreadName::new(&request.plan.agent, thread);
-            match join(runs, &name, request.busy).await? {
-                Joined::Taken(hold) => Some(hold),
-                Joined::Queued(ticket) => return begin_queued(runs, request, ticket, run).await,
-                Joined::Full => return Err(RunsError::ThreadFull { queued: MAX_QUEUE }),
-            }
-        }
+    let (own, opening) = (runs.clone(), Opening::new(run.clone()));
+    let Some(thread) = request.thread.clone() else {
+        let admission = runs.admit()?;
+        let prepare =
+            move |project: &Arc<Project>| own.prepare_agent(project, request, None, opening).and_then(kept);
+        return Ok(runs.launch(admission, runs.with_project(prepare).await?));
+    };
+    let name = ThreadName::new(&request.plan.agent, thread);
+    let hold = match join(runs, &name, request.busy).await? {
+        Joined::Taken(hold) => hold,
+        Joined::Queued(ticket) => return begin_queued(runs, request, ticket, run).await,
+        Joined::Full => return Err(RunsError::ThreadFull { queued: MAX_QUEUE }),
     };
     let admission = runs.admit()?;
-    let (own, opening) = (runs.clone(), Opening::new(run));
-    let prepare =
-        move |project: &Arc<Project>| own.prepare_agent(project, request, hold, opening).and_then(kept);
-    let prepared = runs.with_project(prepare).await?;
-    Ok(runs.launch(admission, prepared))
+    let begin = move |project: &Arc<Project>| begin_in_turn(&own, project, request, hold, opening);
+    match runs.with_project(begin).await? {
+        Begun::Now(prepared) => Ok(runs.launch(admission, *prepared)),
+        Begun::Later(request, ticket) => {
+            drop(admission);
+            begin_queued(runs, *request, *ticket, run).await
+        }
+    }
+}
+
+/// A message that begins, or waits for a run of another process or for an answer.
+enum Begun {
+    Now(Box<Prepared>),
+    Later(Box<AgentRequest>, Box<Ticket>),
+}
+
+fn begin_in_turn(
+    runs: &LocalRuns,
+    project: &Arc<Project>,
+    request: AgentRequest,
+    hold: ThreadHold,
+    opening: Opening,
+) -> Result<Begun, RunsError> {
+    match hold.enter(runs, project, None) {
+        Entered::Taken(hold) => {
+            let prepared = runs.prepare_agent(project, request, Some(hold), opening).and_then(kept)?;
+            Ok(Begun::Now(Box::new(prepared)))
+        }
+        Entered::Blocked(_, ahead)
+            if request.busy == WhenBusy::Reject
+                || matches!(ahead, Ahead::Interrupted { resumes: false, .. }) =>
+        {
+            Err(ahead.into())
+        }
+        Entered::Blocked(hold, _) => Ok(Begun::Later(Box::new(request), Box::new(hold.park()))),
+    }
 }
 
 /// Stores the record of a prepared run, so that a run whose id is known survives a crash.

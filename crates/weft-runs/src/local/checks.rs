@@ -8,10 +8,9 @@ use executors_flow_system::{Orchestrator, OrchestratorError};
 use weft_project::{Project, ProjectError};
 
 use super::LocalRuns;
-use super::conversation::interrupted;
 use crate::error::RunsError;
 use crate::plan::{AgentPlan, FlowCall};
-use crate::request::{AgentRequest, RunEnv, ThreadName};
+use crate::request::{AgentRequest, RunEnv, WhenBusy};
 
 /// Finds what keeps a message from being queued, and completes its record.
 pub(super) fn check_queued(
@@ -19,10 +18,10 @@ pub(super) fn check_queued(
     project: &Arc<Project>,
     request: &mut AgentRequest,
 ) -> Result<(), RunsError> {
-    let AgentRequest { plan, thread, surroundings, approval, .. } = request;
+    let AgentRequest { plan, surroundings, approval, busy, .. } = request;
     plan.in_session = is_session(project, plan, *surroundings)?;
     plan.queued = true;
-    check_interrupted(runs, project, plan, thread.as_deref())?;
+    plan.steers = *busy == WhenBusy::Steer;
     let agent = plan.prepared(runs.agent(project, &plan.agent)?);
     agent.check().map_err(ProjectError::from)?;
     if plan.target.is_some() {
@@ -30,20 +29,6 @@ pub(super) fn check_queued(
         check_target(&runs.orchestrator(&project, *approval)?, plan)?;
     }
     check_event(&agent, plan)
-}
-
-/// Refuses a message of a conversation whose run was interrupted.
-pub(super) fn check_interrupted(
-    runs: &LocalRuns,
-    project: &Project,
-    plan: &AgentPlan,
-    thread: Option<&str>,
-) -> Result<(), RunsError> {
-    let Some(thread) = thread else { return Ok(()) };
-    match interrupted(runs, project, &ThreadName::new(&plan.agent, thread))? {
-        Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
-        None => Ok(()),
-    }
 }
 
 /// Returns `true` when flows and system actions surround the agent. They take messages, not events.

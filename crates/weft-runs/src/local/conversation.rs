@@ -5,12 +5,13 @@ use std::sync::Arc;
 use agent_runtime::Exchange;
 use agent_types::{EventSink, Recorder, RunId};
 use executors_flow_system::{Author, Entry, exchanges};
-use run_store::{RunFilter, RunPhase, StoreError};
+use run_store::{RunFilter, RunPhase, RunRecord, Store, StoreError};
 use serde_json::Value;
 use weft_project::Project;
 
 use super::LocalRuns;
 use super::cancel::end_cancelled;
+use super::threads::{Rank, RankClass, ThreadHold};
 use crate::error::RunsError;
 use crate::plan::{AgentPlan, is_timer};
 use crate::request::{ThreadAction, ThreadInfo, ThreadName};
@@ -61,6 +62,7 @@ pub(super) async fn thread_info(
             runs.with_project(move |project| undo(project, &name)).await?
         }
     };
+    runs.0.threads.notify_readers(name);
     read_thread(runs, name, changed).await
 }
 
@@ -164,22 +166,120 @@ pub(super) fn waiting(project: &Project, name: &ThreadName) -> Result<Option<Run
     Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
 }
 
-/// The oldest run of a conversation that was interrupted: it has no end, and no process executes it.
-pub(super) fn interrupted(
+/// The run of a conversation that some process executes.
+pub(super) fn executing(project: &Project, name: &ThreadName) -> Result<Option<RunId>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(None) };
+    let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
+    let records = store.runs(&filter)?.into_iter();
+    let mut begun = records.filter(|record| rank_of(record).class == RankClass::Begun);
+    Ok(begun.find(|record| store.is_at_work(&record.new.run)).map(|record| record.new.run))
+}
+
+/// Rank of a recorded run among those of its conversation.
+pub(super) fn rank_of(record: &RunRecord) -> Rank {
+    let is_set = |name: &str| record.new.plan.get(name) == Some(&true.into());
+    // The only event of a message that waits is that it does.
+    let has_begun = record.state.phase != RunPhase::Running || !is_set("queued") || record.last_seq > 1;
+    let class = match (has_begun, is_set("steers")) {
+        (true, _) => RankClass::Begun,
+        (false, true) => RankClass::Steers,
+        (false, false) => RankClass::Waits,
+    };
+    Rank { class, order: record.order }
+}
+
+/// A run that goes before another one of its conversation.
+#[derive(Debug)]
+pub(super) enum Ahead {
+    /// It waits for an answer.
+    Waits(RunId),
+    /// Another process executes it, or will.
+    Elsewhere(RunId),
+    /// Another process has the conversation.
+    Locked,
+    /// Its process has ended. It is resumed by itself, if it is a message of a session or has not begun.
+    Interrupted { run: RunId, resumes: bool },
+}
+
+impl From<Ahead> for RunsError {
+    fn from(ahead: Ahead) -> Self {
+        match ahead {
+            Ahead::Waits(run) => Self::RunWaiting { run: run.to_string() },
+            Ahead::Elsewhere(run) => Self::ThreadBusy { run: Some(run.to_string()) },
+            Ahead::Locked => Self::ThreadBusy { run: None },
+            Ahead::Interrupted { run, .. } => Self::RunInterrupted { run: run.to_string() },
+        }
+    }
+}
+
+/// The first run of a conversation that has no end and goes before a run of this rank; before any, where there is none yet.
+/// Messages that wait in this process are not among them: they have their order here.
+fn ahead(
     runs: &LocalRuns,
     project: &Project,
     name: &ThreadName,
-) -> Result<Option<RunId>, StoreError> {
+    own: Option<(&RunId, Rank)>,
+) -> Result<Option<Ahead>, StoreError> {
     let Some(store) = project.store()? else { return Ok(None) };
-    let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
-    let records = store.runs(&filter)?.into_iter().filter(|record| !is_timer(&record.new.plan));
-    for run in records.rev().map(|record| record.new.run) {
-        // One of this process may have ended since the records were read.
-        if runs.over(&run).is_none() && store.is_interrupted(&run)? {
-            return Ok(Some(run));
+    for record in open_runs(store, name)? {
+        let (run, is_running) = (&record.new.run, record.state.phase == RunPhase::Running);
+        let is_behind = own.is_some_and(|(own, rank)| own == run || rank_of(&record) > rank);
+        if is_behind || (is_running && (is_timer(&record.new.plan) || runs.over(run).is_some())) {
+            continue;
+        }
+        let run = run.clone();
+        if !is_running {
+            return Ok(Some(Ahead::Waits(run)));
+        }
+        if store.is_interrupted(&run)? {
+            let resumes = resumes_by_itself(&record);
+            return Ok(Some(Ahead::Interrupted { run, resumes }));
+        }
+        // It may have ended since it was read.
+        if store.is_at_work(&run) {
+            return Ok(Some(Ahead::Elsewhere(run)));
         }
     }
     Ok(None)
+}
+
+/// The runs of a conversation that have no end, in their order.
+pub(super) fn open_runs(store: &Store, name: &ThreadName) -> Result<Vec<RunRecord>, StoreError> {
+    let mut open = store.runs(&RunFilter { open: true, ..filter_of(name) })?;
+    open.sort_by_key(rank_of);
+    Ok(open)
+}
+
+/// A conversation that is held in this process, and perhaps among all.
+pub(super) enum Entered {
+    Taken(ThreadHold),
+    Blocked(ThreadHold, Ahead),
+}
+
+impl ThreadHold {
+    /// Takes the conversation among all processes, unless a run goes before this one; before a new one, where there is none.
+    pub(super) fn enter(mut self, runs: &LocalRuns, project: &Project, own: Option<&RunId>) -> Entered {
+        let own = own.map(|run| (run, self.rank));
+        let found = match self.lock(project) {
+            Ok(true) => ahead(runs, project, &self.name, own),
+            Ok(false) => Ok(Some(Ahead::Locked)),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(Some(ahead)) => {
+                self.unlock();
+                Entered::Blocked(self, ahead)
+            }
+            // A store that cannot be read is reported by the run.
+            Ok(None) | Err(_) => Entered::Taken(self),
+        }
+    }
+}
+
+/// Returns `true` for a run that a server resumes where it was interrupted: a message of a session, or one that had not
+/// begun.
+pub(super) fn resumes_by_itself(record: &RunRecord) -> bool {
+    record.new.plan.get("in_session") == Some(&true.into()) || rank_of(record).class != RankClass::Begun
 }
 
 /// The newest run of a conversation.

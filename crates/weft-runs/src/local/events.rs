@@ -3,12 +3,15 @@
 use agent_types::{Delivery, EventSubscription, RunId, TraceEvent};
 use run_store::Store;
 
+use super::known::{executes, wait_a_moment};
 use super::{BEHIND, LocalRuns};
 use crate::error::RunsError;
 use crate::handle::RunEvents;
 use crate::sink::RunSink;
 
 struct Reader {
+    /// Where another process may execute the run.
+    elsewhere: Option<LocalRuns>,
     store: Option<Store>,
     run: RunId,
     live: Option<EventSubscription>,
@@ -21,19 +24,21 @@ struct Reader {
 /// The events of a run from here on.
 pub(super) fn new(run: &RunId, sink: &RunSink, live: EventSubscription) -> RunEvents {
     let (store, last) = (sink.store().cloned(), sink.last_seq());
-    read(Reader { store, run: run.clone(), live: Some(live), last, is_behind: false, is_over: false })
+    let (run, live) = (run.clone(), Some(live));
+    read(Reader { elsewhere: None, store, run, live, last, is_behind: false, is_over: false })
 }
 
 /// The events of a run that executes here, from the first on.
 pub(super) fn from_start(run: &RunId, sink: &RunSink) -> RunEvents {
     let (store, live) = (sink.store().cloned(), Some(sink.subscribe(BEHIND)));
-    read(Reader { store, run: run.clone(), live, last: 0, is_behind: true, is_over: false })
+    let run = run.clone();
+    read(Reader { elsewhere: None, store, run, live, last: 0, is_behind: true, is_over: false })
 }
 
-/// The events that a store has of a run.
-pub(super) fn stored(run: &RunId, store: Store) -> RunEvents {
-    let (store, run) = (Some(store), run.clone());
-    read(Reader { store, run, live: None, last: 0, is_behind: true, is_over: true })
+/// The events of a run that another process may execute, from the first on.
+pub(super) fn followed(runs: &LocalRuns, run: &RunId, store: Store) -> RunEvents {
+    let (elsewhere, store, run) = (Some(runs.clone()), Some(store), run.clone());
+    read(Reader { elsewhere, store, run, live: None, last: 0, is_behind: true, is_over: false })
 }
 
 fn read(reader: Reader) -> RunEvents {
@@ -55,7 +60,11 @@ impl Reader {
             if self.is_over {
                 return Ok(None);
             }
-            let Some(live) = &mut self.live else { return Ok(None) };
+            let Some(live) = &mut self.live else {
+                self.is_over = !self.wait_elsewhere().await?;
+                self.is_behind = true;
+                continue;
+            };
             match live.next().await {
                 Some(Delivery::Events(batch)) => {
                     let fresh: Vec<TraceEvent> =
@@ -71,6 +80,12 @@ impl Reader {
                 None => (self.is_behind, self.is_over) = (true, true),
             }
         }
+    }
+
+    /// Waits a moment for a run of another process; `false` when no more events follow than the store has.
+    async fn wait_elsewhere(&self) -> Result<bool, RunsError> {
+        let Some(runs) = &self.elsewhere else { return Ok(false) };
+        Ok(executes(runs, &self.run).await? && wait_a_moment(runs).await)
     }
 
     async fn stored(&mut self) -> Result<Option<Vec<TraceEvent>>, RunsError> {

@@ -11,6 +11,7 @@ use run_store::{RunPhase, Store, StoreError};
 use serde_json::Value;
 use weft_project::Project;
 
+use super::conversation::resumes_by_itself;
 use super::{LocalRuns, events};
 use crate::error::RunsError;
 use crate::handle::{Outcome, RunHandle};
@@ -19,6 +20,9 @@ use crate::request::AgentRequest;
 
 /// Attempts to find the record of a run whose message has just come elsewhere, and the pause between two.
 const ATTEMPTS: (u32, Duration) = (20, Duration::from_millis(50));
+
+/// Interval at which a run of another process is read.
+const FOLLOW: Duration = Duration::from_millis(100);
 
 /// Name under which the run of a message is found.
 pub(super) fn message_key(request: &AgentRequest) -> Option<String> {
@@ -91,23 +95,47 @@ pub(super) fn replace(store: &Store, key: &str, expected: Value, new: Value) -> 
     Ok(store.update(key, change)?.is_ok())
 }
 
-/// A handle of a run that was begun before, with its events from the first on.
+/// A handle of a run that was begun before, with its events from the first on. It is followed wherever it executes.
 pub(super) fn known_run(runs: &LocalRuns, run: RunId) -> Result<RunHandle, RunsError> {
-    let live = runs.live().get(&run).cloned();
-    let events = if let Some(live) = &live {
-        events::from_start(&run, &live.sink)
-    } else {
-        let store = runs.project().required_store(&run)?.clone();
-        events::stored(&run, store)
+    let events = match runs.live().get(&run) {
+        Some(live) => events::from_start(&run, &live.sink),
+        None => events::followed(runs, &run, runs.project().required_store(&run)?.clone()),
     };
     let (own, of) = (runs.clone(), run.clone());
     let outcome = Outcome::new(async move {
-        if let Some(live) = live {
-            live.over.cancelled().await;
+        while executes(&own, &of).await? {
+            match own.over(&of) {
+                Some(over) => over.cancelled().await,
+                None if wait_a_moment(&own).await => {}
+                None => break,
+            }
         }
         own.with_project(move |project| recorded_outcome(project, &of)).await
     });
     Ok(RunHandle { repeated: true, ..RunHandle::new(run, events, outcome) })
+}
+
+/// Returns `true` while a process executes a run, or will resume it.
+pub(super) async fn executes(runs: &LocalRuns, run: &RunId) -> Result<bool, RunsError> {
+    if runs.over(run).is_some() {
+        return Ok(true);
+    }
+    let (of, continues) = (run.clone(), runs.0.options.continues);
+    runs.with_project(move |project| {
+        let store = project.required_store(&of)?;
+        let record = store.known(&of)?;
+        let is_running = record.state.phase == RunPhase::Running;
+        Ok(is_running && ((continues && resumes_by_itself(&record)) || !store.is_interrupted(&of)?))
+    })
+    .await
+}
+
+/// Waits a moment for a run of another process; `false` where this one leaves its runs.
+pub(super) async fn wait_a_moment(runs: &LocalRuns) -> bool {
+    tokio::select! {
+        () = runs.0.clock.sleep(FOLLOW) => true,
+        () = runs.0.options.closed.cancelled() => false,
+    }
 }
 
 /// Result of noting the run of a message.

@@ -111,6 +111,7 @@ pub(super) fn track(
     let left = CancellationToken::new();
     let events = events::new(&run, &sink, sink.subscribe(BEHIND)).until(left.clone());
     let over = CancellationToken::new();
+    let of = thread.clone();
     let live = Live { sink: sink.clone(), cancel, thread, is_queued, over: over.clone() };
     runs.live().insert(run.clone(), live);
     let error = RunsError::Left { run: run.to_string() };
@@ -140,6 +141,9 @@ pub(super) fn track(
         drop(sink);
         drop(hold);
         over.cancel();
+        if let Some(name) = of {
+            own.0.threads.notify_readers(&name);
+        }
         if let Some(ended) = ended {
             // The caller may have gone.
             let _ = send.send(ended);

@@ -39,6 +39,7 @@ use weft_project::Project;
 pub use calls::{CallHandle, CallRequest};
 pub(crate) use conversation::entries;
 pub(crate) use resume::replayed_work;
+pub use threads::ThreadChanges;
 pub use triggers::{Firing, trigger_request};
 
 use crate::error::RunsError;

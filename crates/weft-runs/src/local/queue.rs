@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use agent_types::{EventBody, EventLocation, ExitReason, RunId, RunStatus, TraceEvent, UnsequencedEvent};
 use executors_flow_system::{Author, Handled, Said};
+use run_store::StoreError;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
 use super::admission::{Admission, admit_later, note_queued};
 use super::checks::check_queued;
-use super::conversation::{extend, waiting};
+use super::conversation::{Ahead, Entered, extend, open_runs, rank_of};
 use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
 use super::open::{Opening, StoredAgentRun, begin, new_agent_run, skip_replies};
-use super::threads::{Joined, QueueEnd, ThreadHold, Ticket};
+use super::threads::{Joined, MAX_QUEUE, RankClass, ThreadHold, Ticket};
 use super::{LocalRuns, events};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
@@ -23,8 +24,8 @@ use crate::outcome::RunOutcome;
 use crate::request::{AgentRequest, ThreadName, WhenBusy};
 use crate::sink::RunSink;
 
-/// Interval of checks for the run that a parked message waits behind.
-const PARKED: Duration = Duration::from_millis(300);
+/// First and longest interval of checks for the run that a parked message waits behind.
+const PARKED: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(300));
 
 /// Makes the work of a message when its turn has come.
 type Prepare = Box<dyn FnOnce(&Arc<Project>, ThreadHold) -> Result<Prepared, RunsError> + Send>;
@@ -47,38 +48,39 @@ impl QueuedMessage {
 
 /// Holds a conversation for a message, or queues it.
 pub(super) async fn join(runs: &LocalRuns, name: &ThreadName, busy: WhenBusy) -> Result<Joined, RunsError> {
-    match busy {
-        WhenBusy::Reject => runs.take_thread(name).await.map(Joined::Taken),
-        WhenBusy::Queue => Ok(runs.0.threads.join_as_user(name, QueueEnd::Back)),
-        WhenBusy::Steer => {
-            let joined = runs.0.threads.join_as_user(name, QueueEnd::Front);
-            if matches!(joined, Joined::Queued(_)) {
-                interrupt_after_call(runs, name);
-            }
-            Ok(joined)
-        }
+    let class = match busy {
+        WhenBusy::Reject => return runs.take_thread(name).await.map(Joined::Taken),
+        WhenBusy::Queue => RankClass::Waits,
+        WhenBusy::Steer => RankClass::Steers,
+    };
+    let joined = runs.0.threads.join(name, class, MAX_QUEUE);
+    if busy == WhenBusy::Steer && matches!(joined, Joined::Queued(_)) {
+        interrupt_after_call(runs, name);
     }
+    Ok(joined)
 }
 
 /// Records the run of a message that waits for its turn.
 pub(super) async fn begin_queued(
     runs: &LocalRuns,
     mut request: AgentRequest,
-    ticket: Ticket,
+    mut ticket: Ticket,
     run: RunId,
 ) -> Result<RunHandle, RunsError> {
     let admission = admit_later(runs)?;
-    let own = runs.clone();
+    let (own, name) = (runs.clone(), ticket.name.clone());
     let record = move |project: &Arc<Project>| {
         check_queued(&own, project, &mut request)?;
         let sink = begin(project, new_agent_run(run, &request.plan, request.thread.clone()))?;
-        if let Some(store) = sink.store() {
-            store.flush()?;
-        }
-        Ok((sink, request))
+        let rank = recorded_rank(project, &name, sink.sink().run())?;
+        Ok((sink, request, rank))
     };
-    let (sink, request) = runs.with_project(record).await?;
-    let place = ticket.place;
+    let (sink, request, recorded) = runs.with_project(record).await?;
+    let mut place = ticket.place;
+    if let Some((order, before)) = recorded {
+        ticket.set_order(order);
+        place = before.max(1);
+    }
     note_queued(&sink, u64::try_from(place).ok());
     let (own, cancel) = (runs.clone(), CancellationToken::new());
     let text = Some(request.plan.message.clone());
@@ -90,6 +92,19 @@ pub(super) async fn begin_queued(
     let mut handle = track_in_turn(runs, message, ticket, admission);
     handle.place = Some(place);
     Ok(handle)
+}
+
+/// Place of a run in the order of the store, and the number of runs of its conversation that go before it. It is safe then.
+fn recorded_rank(
+    project: &Project,
+    name: &ThreadName,
+    run: &RunId,
+) -> Result<Option<(u64, usize)>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(None) };
+    let own = store.known(run)?;
+    let rank = rank_of(&own);
+    let before = open_runs(store, name)?.iter().filter(|record| rank_of(record) < rank).count();
+    Ok(Some((own.order, before)))
 }
 
 fn track_in_turn(
@@ -109,23 +124,19 @@ fn track_in_turn(
     track(runs, launched, async move { execute_in_turn(&own, message, ticket, admission).await })
 }
 
-/// Resumes a message of a session that was interrupted, behind those of its conversation that came before.
+/// Resumes a message that was interrupted, in the order of its conversation.
 pub(super) async fn resume_in_turn(
     runs: &LocalRuns,
     name: &ThreadName,
     run: RunId,
 ) -> Result<RunHandle, RunsError> {
     let admission = admit_later(runs)?;
-    let ticket = match runs.0.threads.join(name, QueueEnd::Back, usize::MAX) {
-        Joined::Taken(hold) => {
-            let ticket = hold.park();
-            ticket.ask();
-            ticket
-        }
-        Joined::Queued(ticket) => ticket,
-        Joined::Full => return Err(RunsError::ThreadFull { queued: usize::MAX }),
+    let open = move |project: &Arc<Project>| {
+        let rank = rank_of(&project.required_store(&run)?.known(&run)?);
+        Ok((StoredAgentRun::open(project, &run)?, rank))
     };
-    let stored = runs.with_project(move |project| StoredAgentRun::open(project, &run)).await?;
+    let (stored, rank) = runs.with_project(open).await?;
+    let ticket = runs.0.threads.enqueue(name, rank);
     let (own, cancel) = (runs.clone(), CancellationToken::new());
     let (sink, token) = (stored.sink.clone(), cancel.clone());
     let prepare: Prepare = Box::new(move |project, hold| {
@@ -148,7 +159,7 @@ async fn execute_in_turn(
 ) -> Executed {
     let QueuedMessage { sink, cancel, is_queued, text, prepare } = message;
     let name = ticket.name.clone();
-    let hold = match turn_of(runs, ticket, &mut admission, &cancel).await {
+    let hold = match turn_of(runs, sink.sink().run(), ticket, &mut admission, &cancel).await {
         Turn::Come(hold) => hold,
         Turn::Cancelled => {
             return Executed::without_work(end_unstarted(runs, &sink, &name, None).await);
@@ -182,21 +193,25 @@ enum Turn {
     Left,
 }
 
-/// Waits for a turn, and for the end of a run of the conversation that waits for an answer. Meanwhile the message has no
-/// place among the runs that wait for a permit.
+/// Waits for a turn, and for the ends of all runs of the conversation that go before: of those that wait for an answer, of
+/// those of other processes, and of interrupted ones. Meanwhile the message has no place among the runs that wait for a
+/// permit.
 async fn turn_of(
     runs: &LocalRuns,
+    run: &RunId,
     mut ticket: Ticket,
     admission: &mut Admission,
     cancel: &CancellationToken,
 ) -> Turn {
-    let (mut is_parked, closing) = (false, &runs.0.options.closing);
+    let (mut is_parked, mut pause, closing) = (false, PARKED.0, &runs.0.options.closing);
+    // One that is parked may be behind it.
+    ticket.ask();
     loop {
         let patience = async {
             tokio::select! {
                 () = cancel.cancelled() => {}
                 () = closing.cancelled(), if is_parked => {}
-                () = runs.0.clock.sleep(PARKED), if is_parked => {}
+                () = runs.0.clock.sleep(pause), if is_parked => {}
             }
         };
         let hold = ticket.turn(patience).await;
@@ -206,17 +221,23 @@ async fn turn_of(
         if is_parked && closing.is_cancelled() {
             return Turn::Left;
         }
-        let name = ticket.name.clone();
-        let waits = runs.with_project(move |project| Ok(waiting(project, &name)?.is_some())).await;
-        // A store that cannot be read is reported by its run.
-        match (hold, waits.unwrap_or(false)) {
-            (Some(hold), false) => return Turn::Come(hold),
-            (Some(hold), true) => {
+        let Some(hold) = hold else {
+            ticket.ask();
+            continue;
+        };
+        let (own, of) = (runs.clone(), run.clone());
+        let enter = move |project: &Arc<Project>| Ok(hold.enter(&own, project, Some(&of)));
+        match runs.with_project(enter).await {
+            Ok(Entered::Taken(hold)) => return Turn::Come(hold),
+            Ok(Entered::Blocked(hold, ahead)) => {
+                if matches!(ahead, Ahead::Interrupted { resumes: true, .. }) {
+                    runs.0.sessions.sweep.notify_one();
+                }
                 (ticket, is_parked) = (hold.park(), true);
+                pause = (2 * pause).min(PARKED.1);
                 *admission = Admission::Queued(None);
             }
-            (None, false) => ticket.ask(),
-            (None, true) => {}
+            Err(_) => return Turn::Left,
         }
     }
 }

@@ -11,7 +11,7 @@ use executors_flow_system::{
 use super::LocalRuns;
 use super::sessions::orchestration;
 use crate::error::RunsError;
-use crate::request::{SessionInfo, SessionParty, SessionRequest};
+use crate::request::{SessionInfo, SessionParty, SessionRequest, ThreadName};
 
 pub(super) async fn read(runs: &LocalRuns, session: &str) -> Result<SessionInfo, RunsError> {
     let (agent, store) = stored(runs).await?;
@@ -54,13 +54,15 @@ pub(super) async fn act(runs: &LocalRuns, request: SessionRequest) -> Result<Ses
     let kept = orchestrator.act(&session, &person, &action).await?;
     let agent = orchestrator.agent().profile().id.as_str();
     let info = info(agent, &session, &kept.state, &kept.entries, runs.0.clock.now());
-    runs.with_project(move |project| {
+    let kept = runs.with_project(move |project| {
         if let Some(store) = project.store()? {
             store.flush()?;
         }
-        Ok(info)
-    })
-    .await
+        Ok(())
+    });
+    kept.await?;
+    runs.0.threads.notify_readers(&ThreadName::new(agent, session));
+    Ok(info)
 }
 
 fn info(agent: &str, session: &str, state: &SessionState, entries: &[Entry], now: Timestamp) -> SessionInfo {

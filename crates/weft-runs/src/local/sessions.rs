@@ -9,16 +9,18 @@ use agent_types::RunId;
 use executors_flow_system::Orchestrator;
 use parking_lot::Mutex;
 use run_store::{RunFilter, RunPhase};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
 use super::LocalRuns;
 use super::agent::of_session;
 use super::cancel::end_cancelled;
+use super::conversation::{Ahead, Entered, resumes_by_itself};
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run};
 use super::queue::resume_in_turn;
-use super::threads::{Joined, QueueEnd};
+use super::threads::{Joined, RankClass};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
@@ -28,12 +30,28 @@ use crate::request::ThreadName;
 /// Interval of checks for interrupted messages.
 const SWEEP: Duration = Duration::from_secs(2);
 
+/// Pause before a check that a message waits for.
+const SOON: Duration = Duration::from_millis(50);
+
+/// Timers whose runs begin at once.
+const TIMERS: usize = 8;
+
+/// Interval at which timers that other processes have set are read.
+const REREAD: Duration = Duration::from_secs(5);
+
+/// Pause before a timer is looked at again whose session is in another process.
+const ELSEWHERE: Duration = Duration::from_millis(500);
+
 /// Pause after the sessions of a project could not be read.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The last orchestrator of the project's sessions. Those of one agent share who is in a session, and its timers.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<Option<Made>>);
+pub(super) struct Sessions {
+    made: Mutex<Option<Made>>,
+    /// Notified when an interrupted message is found.
+    pub(super) sweep: Notify,
+}
 
 #[derive(Debug)]
 struct Made {
@@ -49,7 +67,7 @@ impl LocalRuns {
         project: &Arc<Project>,
         approval: ApprovalMode,
     ) -> Result<Orchestrator, RunsError> {
-        let mut last = self.0.sessions.0.lock();
+        let mut last = self.0.sessions.made.lock();
         if let Some(made) = &*last
             && made.approval == approval
             && Arc::ptr_eq(&made.of, project)
@@ -67,8 +85,32 @@ impl LocalRuns {
         Ok(orchestrator)
     }
 
-    /// Fires timers of all sessions when they are due, until the service shuts down.
+    /// Fires timers of all sessions when they are due, also those of a process that has ended, until the service shuts down.
     pub async fn fire_timers(&self) {
+        let at_once = (0..TIMERS).map(|_| self.fire_due_timers());
+        futures::future::join(futures::future::join_all(at_once), self.reread_timers()).await;
+    }
+
+    async fn reread_timers(&self) {
+        loop {
+            tokio::select! {
+                () = self.0.options.closing.cancelled() => return,
+                () = self.0.clock.sleep(REREAD) => {}
+            }
+            if self.0.files.project().flows().ok().flatten().is_none() {
+                continue;
+            }
+            let read = match orchestration(self).await {
+                Ok((_, orchestrator)) => orchestrator.reread_timers().await.map_err(RunsError::from),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = read {
+                log::warn!("timers that other processes have set are not read: {error}");
+            }
+        }
+    }
+
+    async fn fire_due_timers(&self) {
         loop {
             let next = tokio::select! {
                 next = self.next_timer(None) => next,
@@ -88,8 +130,8 @@ impl LocalRuns {
         }
     }
 
-    /// Resumes messages of sessions that were interrupted, also by the end of another process, until the service shuts
-    /// down. The messages of a session keep their order.
+    /// Resumes messages of sessions that were interrupted, and of other conversations that had not begun, also by the end
+    /// of another process, until the service shuts down. The messages of a conversation keep their order.
     pub async fn resume_sessions(&self) {
         let mut failed = HashSet::new();
         loop {
@@ -99,6 +141,7 @@ impl LocalRuns {
             tokio::select! {
                 () = self.0.options.closing.cancelled() => return,
                 () = self.0.clock.sleep(SWEEP) => {}
+                () = self.0.sessions.sweep.notified() => self.0.clock.sleep(SOON).await,
             }
         }
     }
@@ -115,7 +158,11 @@ impl LocalRuns {
         let due = async {
             match session {
                 Some(session) => orchestrator.until_due(session).await.map(|()| session.to_owned()),
-                None => orchestrator.next_due(|session| self.0.threads.is_free(&name_of(session))).await,
+                None => {
+                    orchestrator
+                        .next_due(|session| self.0.threads.is_free(&name_of(session), self.0.clock.now()))
+                        .await
+                }
             }
         };
         let due = tokio::select! {
@@ -124,12 +171,29 @@ impl LocalRuns {
         };
         let name = name_of(&due);
         // First the conversation, then the permit: a message that has the one may wait for the other.
-        let hold = match (session, self.0.threads.join(&name, QueueEnd::Back, 0)) {
-            (_, Joined::Taken(hold)) => Some(hold),
-            (Some(_), _) => Some(self.0.threads.wait(&name).await),
+        let hold = match (session, self.0.threads.join(&name, RankClass::Waits, 0)) {
+            (_, Joined::Taken(hold)) => hold,
+            (Some(_), _) => self.0.threads.wait(&name).await,
             // Timers of the other sessions do not wait for this one.
             (None, _) => return Ok(None),
         };
+        let own = self.clone();
+        let hold = match self.with_project(move |project| Ok(hold.enter(&own, project, None))).await? {
+            Entered::Taken(hold) => Some(hold),
+            Entered::Blocked(mut hold, Ahead::Waits(_)) => {
+                let lock = move |project: &Arc<Project>| Ok(hold.lock(project)?.then_some(hold));
+                self.with_project(lock).await?
+            }
+            Entered::Blocked(..) => None,
+        };
+        if hold.is_none() {
+            if session.is_some() {
+                self.0.clock.sleep(ELSEWHERE).await;
+            }
+            // It is looked at again; timers of the other sessions do not wait for it.
+            self.0.threads.note_elsewhere(&name, self.0.clock.now().plus(ELSEWHERE));
+            return Ok(None);
+        }
         let admission = self.admit()?;
         let entered = orchestrator.enter(&name.thread).await?;
         if !entered.is_due() {
@@ -176,14 +240,8 @@ async fn resume_interrupted(runs: &LocalRuns, failed: &mut HashSet<RunId>) -> Re
     let own = runs.clone();
     let mut found = runs.with_project(move |project| interrupted_messages(&own, project)).await?;
     found.retain(|(_, run)| !failed.contains(run));
-    let mut later = HashSet::new();
     for (name, run) in found {
-        if later.contains(&name) {
-            continue;
-        }
         let Err(error) = resume_in_turn(runs, &name, run.clone()).await else { continue };
-        // Its later messages must not overtake it.
-        later.insert(name);
         if !is_transient(&error) {
             log::warn!("{run} is not resumed: {error}");
             failed.insert(run);
@@ -194,43 +252,31 @@ async fn resume_interrupted(runs: &LocalRuns, failed: &mut HashSet<RunId>) -> Re
 
 /// Returns `true` for an error after which the next check tries again.
 const fn is_transient(error: &RunsError) -> bool {
+    // Of two processes that find a message, one has it.
     matches!(
         error,
         RunsError::Project(ProjectError::Store(_)) | RunsError::QueueFull { .. } | RunsError::ShuttingDown
     )
 }
 
-/// Interrupted messages of sessions, the oldest first; none of a session in which another process executes an earlier
-/// one.
+/// Interrupted messages that are resumed, the oldest first.
 fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
     let Some(store) = project.store()? else { return Ok(Vec::new()) };
     let filter = RunFilter { phase: Some(RunPhase::Running), ..RunFilter::default() };
-    let (mut found, mut elsewhere) = (Vec::new(), HashSet::new());
+    let mut found = Vec::new();
     for record in store.runs(&filter)?.into_iter().rev() {
-        let (Some(agent), Some(thread)) = (record.new.agent, record.new.thread) else { continue };
-        let (name, run, plan) = (ThreadName::new(agent, thread), record.new.run, record.new.plan);
-        if plan.get("in_session") != Some(&true.into()) || runs.over(&run).is_some() {
+        let (Some(agent), Some(thread)) = (&record.new.agent, &record.new.thread) else { continue };
+        let (name, run) = (ThreadName::new(agent, thread), record.new.run.clone());
+        if !resumes_by_itself(&record) || runs.over(&run).is_some() || !store.is_interrupted(&run)? {
             continue;
         }
-        match (is_timer(&plan), store.is_at_work(&run)) {
-            (true, true) => {}
-            // It has gone off, and does not do so again.
-            (true, false) => {
-                if let Err(error) = end_cancelled(project, &run) {
-                    log::warn!("the interrupted timer of {run} is not ended: {error}");
-                }
-            }
-            (false, true) => {
-                elsewhere.insert(name);
-            }
-            (false, false) if elsewhere.contains(&name) => {}
-            (false, false) if !store.is_interrupted(&run)? => {
-                // Another server may have taken it just now; those behind it wait.
-                if store.is_at_work(&run) {
-                    elsewhere.insert(name);
-                }
-            }
-            (false, false) => found.push((name, run)),
+        if !is_timer(&record.new.plan) {
+            found.push((name, run));
+            continue;
+        }
+        // It has gone off, and does not do so again.
+        if let Err(error) = end_cancelled(project, &run) {
+            log::warn!("the interrupted timer of {run} is not ended: {error}");
         }
     }
     Ok(found)

@@ -3,20 +3,27 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use agent_runtime::{AgentState, Exchange};
-use agent_types::RunId;
+use agent_types::{RunId, Timestamp};
 use futures::future::{Either, pending, select};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::oneshot;
+use run_store::{StoreError, ThreadLock};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use weft_project::Project;
 
 use super::LocalRuns;
+use super::conversation::executing;
 use crate::error::RunsError;
 use crate::request::ThreadName;
 
 /// Conversations whose state is kept in memory at most.
 const MAX_STATES: usize = 256;
+
+/// Attempts to take a conversation that another process has, and the pause between two.
+const ATTEMPTS: (u32, Duration) = (40, Duration::from_millis(50));
 
 /// Messages that wait in one conversation at most.
 pub(super) const MAX_QUEUE: usize = 16;
@@ -27,6 +34,27 @@ pub(super) struct Threads {
     held: Arc<Mutex<HashMap<ThreadName, ThreadQueue>>>,
     /// States of the threads; the tools that a model was shown stay unchanged.
     states: Arc<Mutex<HashMap<ThreadName, AgentState>>>,
+    /// Conversations that another process had, and when to look again.
+    elsewhere: Arc<Mutex<HashMap<ThreadName, Timestamp>>>,
+    /// Conversations that have readers, which are notified of changes.
+    readers: Arc<Mutex<HashMap<ThreadName, watch::Sender<()>>>>,
+}
+
+/// Notifications of the changes of a conversation in this process.
+#[derive(Debug)]
+pub struct ThreadChanges(watch::Receiver<()>);
+
+impl ThreadChanges {
+    /// Waits for the next change behind the last one that was seen.
+    ///
+    /// # Cancel safety
+    /// No change is lost.
+    pub async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // No process of this kind changes it any more.
+            pending::<()>().await;
+        }
+    }
 }
 
 /// A conversation that is held, or that a parked message waits in.
@@ -38,13 +66,16 @@ struct ThreadQueue {
     over: CancellationToken,
     /// Messages that wait, in order.
     queue: VecDeque<Waiter>,
+    /// Number of the last one.
+    last: u64,
 }
 
 /// A message that waits.
 #[derive(Debug)]
 struct Waiter {
     turn: oneshot::Sender<ThreadHold>,
-    end: QueueEnd,
+    rank: Rank,
+    number: u64,
 }
 
 /// The right to be in a conversation, until it is dropped.
@@ -52,9 +83,10 @@ struct Waiter {
 pub(super) struct ThreadHold {
     threads: Threads,
     pub(super) name: ThreadName,
-    /// End of the queue at which it waited.
-    end: QueueEnd,
+    pub(super) rank: Rank,
     is_parked: bool,
+    /// The same right among all processes.
+    lock: Option<ThreadLock>,
 }
 
 /// A place in the queue of a conversation.
@@ -63,17 +95,37 @@ pub(super) struct Ticket {
     pub(super) name: ThreadName,
     /// Messages before it, the one that is answered included.
     pub(super) place: usize,
+    pub(super) rank: Rank,
+    number: u64,
     threads: Threads,
     turn: oneshot::Receiver<ThreadHold>,
     has_had_turn: bool,
 }
 
-/// End of a queue at which a message waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueueEnd {
-    Back,
-    /// Behind those that came to the front before.
-    Front,
+/// Order of the messages of a conversation, in whichever processes they wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    pub(super) class: RankClass,
+    /// Place in the order of the store; behind all others before it is known.
+    pub(super) order: u64,
+}
+
+/// What goes before what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RankClass {
+    /// A run that has begun.
+    Begun,
+    /// A message that steers.
+    Steers,
+    /// Another message.
+    Waits,
+}
+
+impl Rank {
+    /// Rank of a message that is not recorded yet.
+    pub(super) const fn new(class: RankClass) -> Self {
+        Self { class, order: u64::MAX }
+    }
 }
 
 /// Result of joining a conversation.
@@ -95,13 +147,22 @@ impl Threads {
         self.states.lock()
     }
 
-    fn hold(&self, name: &ThreadName, end: QueueEnd) -> ThreadHold {
-        ThreadHold { threads: self.clone(), name: name.clone(), end, is_parked: false }
+    fn hold(&self, name: &ThreadName, rank: Rank) -> ThreadHold {
+        ThreadHold { threads: self.clone(), name: name.clone(), rank, is_parked: false, lock: None }
     }
 
-    /// Returns `true` if no run is in a conversation and no message waits there.
-    pub(super) fn is_free(&self, name: &ThreadName) -> bool {
-        !self.held().contains_key(name)
+    /// Returns `true` if no run is in a conversation and no message waits there, as far as is known.
+    pub(super) fn is_free(&self, name: &ThreadName, now: Timestamp) -> bool {
+        !self.held().contains_key(name) && self.elsewhere.lock().get(name).is_none_or(|until| *until <= now)
+    }
+
+    /// Notes that another process has a conversation, and when to look again.
+    pub(super) fn note_elsewhere(&self, name: &ThreadName, until: Timestamp) {
+        let mut elsewhere = self.elsewhere.lock();
+        if elsewhere.len() >= MAX_STATES {
+            elsewhere.clear();
+        }
+        elsewhere.insert(name.clone(), until);
     }
 
     /// Holds a conversation; where it is held, gives what is cancelled when that run leaves.
@@ -112,32 +173,33 @@ impl Threads {
             return Err(place.over.clone());
         }
         (place.is_taken, place.over) = (true, CancellationToken::new());
-        Ok(self.hold(name, QueueEnd::Back))
+        Ok(self.hold(name, Rank::new(RankClass::Waits)))
     }
 
     /// Holds a conversation, or waits in its queue.
-    pub(super) fn join(&self, name: &ThreadName, end: QueueEnd, limit: usize) -> Joined {
+    pub(super) fn join(&self, name: &ThreadName, class: RankClass, limit: usize) -> Joined {
+        let rank = Rank::new(class);
         let mut held = self.held();
         let place = held.entry(name.clone()).or_default();
         if !place.is_taken && place.queue.is_empty() {
             (place.is_taken, place.over) = (true, CancellationToken::new());
-            return Joined::Taken(self.hold(name, end));
+            return Joined::Taken(self.hold(name, rank));
         }
         if place.queue.len() >= limit {
             return Joined::Full;
         }
-        Joined::Queued(place.queued(self, name, end))
+        Joined::Queued(place.queued(self, name, rank))
     }
 
-    /// Holds a conversation, or waits in its queue if that has room.
-    pub(super) fn join_as_user(&self, name: &ThreadName, end: QueueEnd) -> Joined {
-        self.join(name, end, MAX_QUEUE)
+    /// Waits in the queue of a conversation, however many wait there.
+    pub(super) fn enqueue(&self, name: &ThreadName, rank: Rank) -> Ticket {
+        self.held().entry(name.clone()).or_default().queued(self, name, rank)
     }
 
     /// Waits for a conversation as long as it takes.
     pub(super) async fn wait(&self, name: &ThreadName) -> ThreadHold {
         loop {
-            match self.join(name, QueueEnd::Back, usize::MAX) {
+            match self.join(name, RankClass::Waits, usize::MAX) {
                 Joined::Taken(hold) => return hold,
                 Joined::Queued(mut ticket) => {
                     if let Some(hold) = ticket.turn(pending()).await {
@@ -156,14 +218,28 @@ impl Threads {
         if place.is_taken {
             return;
         }
-        let Some(Waiter { turn, end }) = place.queue.pop_front() else {
+        let Some(Waiter { turn, rank, .. }) = place.queue.pop_front() else {
             held.remove(name);
             return;
         };
         (place.is_taken, place.over) = (true, CancellationToken::new());
         drop(held);
         // Where the waiter is gone, the hold is dropped, and the next one has its turn.
-        let _ = turn.send(self.hold(name, end));
+        let _ = turn.send(self.hold(name, rank));
+    }
+
+    /// Follows the changes of a conversation.
+    pub(super) fn changes(&self, name: &ThreadName) -> ThreadChanges {
+        let mut readers = self.readers.lock();
+        readers.retain(|_, changes| changes.receiver_count() > 0);
+        ThreadChanges(readers.entry(name.clone()).or_insert_with(|| watch::channel(()).0).subscribe())
+    }
+
+    /// Notifies the readers of a conversation of a change.
+    pub(super) fn notify_readers(&self, name: &ThreadName) {
+        if let Some(changes) = self.readers.lock().get(name) {
+            changes.send_replace(());
+        }
     }
 
     /// Remembers the state in which a run left a conversation.
@@ -183,18 +259,15 @@ impl Threads {
 }
 
 impl ThreadQueue {
-    fn queued(&mut self, threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
-        let at = match end {
-            QueueEnd::Back => self.queue.len(),
-            QueueEnd::Front => self.queue.iter().take_while(|waiter| waiter.end == end).count(),
-        };
-        self.queued_at(at, threads, name, end)
-    }
-
-    fn queued_at(&mut self, at: usize, threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
+    /// A place behind all of no higher rank.
+    fn queued(&mut self, threads: &Threads, name: &ThreadName, rank: Rank) -> Ticket {
+        let at = self.queue.partition_point(|waiter| waiter.rank <= rank);
         let (send, turn) = oneshot::channel();
-        self.queue.insert(at, Waiter { turn: send, end });
-        Ticket { name: name.clone(), place: at + 1, threads: threads.clone(), turn, has_had_turn: false }
+        self.last += 1;
+        let number = self.last;
+        self.queue.insert(at, Waiter { turn: send, rank, number });
+        let (name, threads) = (name.clone(), threads.clone());
+        Ticket { name, place: at + 1, rank, number, threads, turn, has_had_turn: false }
     }
 }
 
@@ -207,9 +280,24 @@ impl Ticket {
         match select(&mut self.turn, std::pin::pin!(patience)).await {
             Either::Left((hold, _)) => {
                 self.has_had_turn = true;
-                hold.ok()
+                let mut hold = hold.ok()?;
+                hold.rank = self.rank;
+                Some(hold)
             }
             Either::Right(((), _)) => None,
+        }
+    }
+
+    /// Takes the place that the order of the store gives it, now that it is recorded.
+    pub(super) fn set_order(&mut self, order: u64) {
+        self.rank.order = order;
+        let mut held = self.threads.held();
+        let Some(place) = held.get_mut(&self.name) else { return };
+        let Some(at) = place.queue.iter().position(|waiter| waiter.number == self.number) else { return };
+        if let Some(mut own) = place.queue.remove(at) {
+            own.rank = self.rank;
+            let at = place.queue.partition_point(|waiter| waiter.rank <= own.rank);
+            place.queue.insert(at, own);
         }
     }
 
@@ -234,14 +322,31 @@ impl Drop for Ticket {
 }
 
 impl ThreadHold {
-    /// Leaves the conversation to the run of it that waits, and stays the first in its queue.
+    /// Leaves the conversation to a run that goes before this one, and stays in the queue.
     pub(super) fn park(mut self) -> Ticket {
         self.is_parked = true;
+        self.lock = None;
         let mut held = self.threads.held();
         let place = held.entry(self.name.clone()).or_default();
         place.is_taken = false;
         place.over.cancel();
-        place.queued_at(0, &self.threads, &self.name, self.end)
+        place.queued(&self.threads, &self.name, self.rank)
+    }
+
+    /// Takes the conversation among all processes; `false` while a run of another process is in it.
+    pub(super) fn lock(&mut self, project: &Project) -> Result<bool, StoreError> {
+        if self.lock.is_none()
+            && let Some(store) = project.store()?
+        {
+            self.lock = store.lock_thread(&self.name.stored())?;
+            return Ok(self.lock.is_some());
+        }
+        Ok(true)
+    }
+
+    /// Leaves the conversation to other processes.
+    pub(super) fn unlock(&mut self) {
+        self.lock = None;
     }
 }
 
@@ -250,6 +355,8 @@ impl Drop for ThreadHold {
         if self.is_parked {
             return;
         }
+        // Other processes may have it before the next run of this one asks for it.
+        self.lock = None;
         if let Some(place) = self.threads.held().get_mut(&self.name) {
             place.is_taken = false;
             place.over.cancel();
@@ -259,17 +366,43 @@ impl Drop for ThreadHold {
 }
 
 impl LocalRuns {
-    /// Holds a conversation; a run in it that is about to be over is waited for.
+    /// Follows the changes of a conversation in this process; those of other processes are in the store.
+    #[must_use]
+    pub fn thread_changes(&self, name: &ThreadName) -> ThreadChanges {
+        self.0.threads.changes(name)
+    }
+
+    /// Holds a conversation; a run in it that is about to be over is waited for, in whichever process.
     pub(super) async fn take_thread(&self, name: &ThreadName) -> Result<ThreadHold, RunsError> {
         loop {
             let over = match self.0.threads.take(name) {
-                Ok(hold) => return Ok(hold),
+                Ok(hold) => return self.lock_thread(hold).await,
                 Err(over) => over,
             };
             if !self.nearly_over(&over).await {
                 return Err(RunsError::ThreadBusy { run: self.in_thread(name).map(|run| run.to_string()) });
             }
         }
+    }
+
+    /// Takes a conversation that is held here among all processes; a run that is about to be over is waited for.
+    pub(super) async fn lock_thread(&self, hold: ThreadHold) -> Result<ThreadHold, RunsError> {
+        let mut hold = hold;
+        for _ in 0..ATTEMPTS.0 {
+            let lock = move |project: &Arc<Project>| {
+                let is_locked = hold.lock(project)?;
+                Ok((hold, is_locked))
+            };
+            match self.with_project(lock).await? {
+                (locked, true) => return Ok(locked),
+                (other, false) => hold = other,
+            }
+            self.0.clock.sleep(ATTEMPTS.1).await;
+        }
+        let name = hold.name.clone();
+        let executes = move |project: &Arc<Project>| Ok(executing(project, &name)?);
+        let run = self.with_project(executes).await?.map(|run| run.to_string());
+        Err(RunsError::ThreadBusy { run })
     }
 
     /// The run that executes in a conversation.
@@ -286,8 +419,8 @@ mod tests {
 
     use super::*;
 
-    fn queued(threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
-        match threads.join(name, end, MAX_QUEUE) {
+    fn queued(threads: &Threads, name: &ThreadName, class: RankClass) -> Ticket {
+        match threads.join(name, class, MAX_QUEUE) {
             Joined::Queued(ticket) => ticket,
             Joined::Taken(_) | Joined::Full => panic!("nothing is before it"),
         }
@@ -297,8 +430,8 @@ mod tests {
     async fn messages_that_steer_keep_their_order() {
         let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
         let hold = threads.take(&name).unwrap();
-        let ends = [QueueEnd::Back, QueueEnd::Front, QueueEnd::Front];
-        let mut tickets = ends.map(|end| queued(&threads, &name, end));
+        let classes = [RankClass::Waits, RankClass::Steers, RankClass::Steers];
+        let mut tickets = classes.map(|class| queued(&threads, &name, class));
         assert_eq!(tickets.each_ref().map(|ticket| ticket.place), [1, 1, 2]);
         drop(hold);
         for at in [1, 2, 0] {
@@ -306,20 +439,40 @@ mod tests {
             assert!(hold.is_some(), "{at}");
         }
         drop(tickets);
-        assert!(threads.is_free(&name));
+        assert!(threads.is_free(&name, Timestamp::from_millis(0)));
+    }
+
+    #[tokio::test]
+    async fn messages_have_their_turns_in_the_order_of_the_store() {
+        let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
+        let hold = threads.take(&name).unwrap();
+        let mut tickets = [(); 3].map(|()| queued(&threads, &name, RankClass::Waits));
+        for (ticket, order) in tickets.iter_mut().zip([7, 5, 6]) {
+            ticket.set_order(order);
+        }
+        // A run that was interrupted goes before them all.
+        let mut begun = threads.enqueue(&name, Rank { class: RankClass::Begun, order: 9 });
+        drop(hold);
+        let hold = begun.turn(ready(())).await.unwrap();
+        let mut begun = hold.park();
+        begun.ask();
+        drop(begun.turn(ready(())).await.unwrap());
+        for at in [1, 2, 0] {
+            assert!(tickets[at].turn(ready(())).await.is_some(), "{at}");
+        }
     }
 
     #[tokio::test]
     async fn a_parked_message_that_goes_away_passes_its_turn_on() {
         let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
         let hold = threads.take(&name).unwrap();
-        let mut second = queued(&threads, &name, QueueEnd::Back);
+        let mut second = queued(&threads, &name, RankClass::Waits);
         let parked = hold.park();
         assert!(second.turn(ready(())).await.is_none(), "the parked one is before it");
         drop(parked);
         let hold = second.turn(ready(())).await;
         assert!(hold.is_some());
         drop(hold);
-        assert!(threads.is_free(&name));
+        assert!(threads.is_free(&name, Timestamp::from_millis(0)));
     }
 }

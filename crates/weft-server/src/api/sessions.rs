@@ -198,9 +198,9 @@ async fn follow(
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let seen = last.or(query.after).unwrap_or(0);
     // What cannot be read is refused before the stream begins.
-    app.runs.session(&session).await?;
+    let name = ThreadName::new(app.runs.session(&session).await?.agent, session.as_str());
     let of = Arc::clone(&app);
-    Ok(conversation::stream(&app, seen, move || {
+    Ok(conversation::stream(&app, &name, seen, move || {
         let (app, session) = (Arc::clone(&of), session.clone());
         async move { Some(reading(&detail(&app, &session).await.ok()?)) }
     }))

@@ -11,14 +11,16 @@ use bytes::Bytes;
 use futures::stream;
 use http::header;
 use serde_json::Value;
+use weft_runs::{ThreadChanges, ThreadName};
 
 use crate::app::App;
 
-/// Interval at which the conversation is read.
-const LOOK: Duration = Duration::from_millis(300);
+/// First and longest interval at which the conversation is read for what other processes add. What this process adds is
+/// read at once.
+const LOOK: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(1200));
 
 /// Readings between two comments on a silent stream.
-const SILENCE: u32 = 50;
+const SILENCE: u32 = 13;
 
 /// A conversation at a moment, as one kind of clients sees it.
 #[derive(Debug, Default)]
@@ -39,17 +41,19 @@ struct Follower<R> {
     seen: usize,
     /// News that it has received.
     news: Option<Value>,
+    changes: ThreadChanges,
     is_first: bool,
 }
 
 /// Answer that streams what was said behind `seen` messages, and then what is said, until the server ends or the
 /// conversation cannot be read.
-pub(crate) fn stream<R, F>(app: &Arc<App>, seen: usize, read: R) -> Response
+pub(crate) fn stream<R, F>(app: &Arc<App>, name: &ThreadName, seen: usize, read: R) -> Response
 where
     R: FnMut() -> F + Send + 'static,
     F: Future<Output = Option<Reading>> + Send + 'static,
 {
-    let follower = Follower { app: Arc::clone(app), read, seen, news: None, is_first: true };
+    let changes = app.runs.thread_changes(name);
+    let follower = Follower { app: Arc::clone(app), read, seen, news: None, changes, is_first: true };
     let pieces = stream::unfold(follower, |mut follower| async move {
         let piece = follower.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), follower))
@@ -65,10 +69,12 @@ where
 {
     /// The next messages and the state, when there are some; a comment now and then. `None` at shutdown.
     async fn next(&mut self) -> Option<String> {
+        let mut pause = LOOK.0;
         for _ in 0..SILENCE {
             if !std::mem::take(&mut self.is_first) {
                 tokio::select! {
-                    () = self.app.clock.sleep(LOOK) => {}
+                    () = self.changes.next() => {}
+                    () = self.app.clock.sleep(pause) => pause = (2 * pause).min(LOOK.1),
                     () = self.app.closing.cancelled() => return None,
                 }
             }

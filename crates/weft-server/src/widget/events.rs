@@ -14,7 +14,8 @@ use crate::live::conversation::{self, Reading};
 pub(super) fn stream(app: &Arc<App>, agent: String, user: &UserKey, seen: usize) -> Response {
     let name = Arc::new(ThreadName::new(agent, user.thread()));
     let of = Arc::clone(app);
-    conversation::stream(app, seen, move || {
+    let followed = Arc::clone(&name);
+    conversation::stream(app, &followed, seen, move || {
         let (app, name) = (Arc::clone(&of), Arc::clone(&name));
         async move { Some(reading(&app, &name).await) }
     })

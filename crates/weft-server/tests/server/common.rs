@@ -1,6 +1,7 @@
 //! A project in a folder of its own, and a server for it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -34,14 +35,25 @@ pub(crate) fn project(files: &[(&str, &str)]) -> TempDir {
 
 /// Serves it, with options changed.
 pub(crate) fn serve_with(folder: TempDir, change: impl FnOnce(&mut ServerOptions)) -> Running {
+    let server = bind(folder.path(), change);
+    Running::start(folder, server)
+}
+
+/// A second server for the project of a server.
+pub(crate) fn serve_beside(first: &Running) -> Running {
+    let server = bind(first.folder.path(), |_| ());
+    Running::start(tempfile::tempdir().unwrap(), server)
+}
+
+fn bind(folder: &Path, change: impl FnOnce(&mut ServerOptions)) -> Server {
     let mut options = ProjectOptions::default();
     options.environment = None;
-    let project = Project::open(folder.path(), &options).unwrap();
+    let project = Project::open(folder, &options).unwrap();
     let mut options = ServerOptions::new(project.settings().server.clone());
     options.settings.port = 0;
     options.look = Duration::from_millis(50);
     change(&mut options);
-    Running::start(folder, Server::bind(project, options).unwrap())
+    Server::bind(project, options).unwrap()
 }
 
 pub(crate) fn serve(files: &[(&str, &str)]) -> Running {

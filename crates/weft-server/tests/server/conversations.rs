@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weft_harness::StubServer;
 
-use crate::common::{PLAIN, Running, pause, project, serve, serve_with};
+use crate::common::{PLAIN, Running, pause, project, serve, serve_beside, serve_with, write};
 use crate::http::{parse, raw, request};
 
 const PATH: &str = "/api/chat/plain/threads/t/messages";
@@ -210,7 +210,8 @@ async fn a_stateless_completion_leaves_no_conversation_and_no_timer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queued_message_waits_for_the_answer_to_a_question() {
     let ask = r#"{"text": "<ACTION><workflow__ask></workflow__ask></ACTION>", "sleep_ms": 150}"#;
-    let script = format!("{ask}\n{{\"text\": \"Thanks.\"}}\n{{\"text\": \"Next.\"}}\n");
+    let script =
+        format!("{ask}\n{{\"text\": \"Thanks.\"}}\n{{\"text\": \"Next.\"}}\n{{\"text\": \"Last.\"}}\n");
     let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["workflow:ask"]}"#;
     let server =
         serve(&[("agents/plain.json", agent), crate::common::ASK, ("script.jsonl", script.as_str())]);
@@ -223,13 +224,74 @@ async fn a_queued_message_waits_for_the_answer_to_a_question() {
     assert_eq!(server.get(&format!("/api/runs/{second}")).await.json()["status"], "running");
     server.post(&format!("/api/runs/{second}/cancel"), &json!({})).await.expect(202);
     server.until(second, "cancelled").await;
+    // It makes no difference whether the question was there before the message.
+    let fourth = server.post(PATH, &json!({"text": "fourth"})).await.expect(202).json();
+    assert_eq!(fourth["place"], 2, "{fourth}");
+    let rejects = json!({"text": "fifth", "busy": "reject"});
+    let refused = server.post(PATH, &rejects).await.expect(409);
+    assert_eq!((refused.code().as_str(), &refused.json()["run"]), ("run_waiting", &first["run"]));
     let ask = waits["asks"][0]["ask"].as_str().unwrap().replace('/', "%2F").replace('#', "%23");
     let path = format!("/api/asks/{}.{ask}", first["run"].as_str().unwrap());
     server.post(&path, &json!({"answer": "blue"})).await.expect(202);
     server.until(third["run"].as_str().unwrap(), "ok").await;
+    server.until(fourth["run"].as_str().unwrap(), "ok").await;
     let users: Vec<String> =
         said(&server).await.into_iter().filter(|message| message.starts_with("user")).collect();
-    assert_eq!(users, ["user: first", "user: third"]);
+    assert_eq!(users, ["user: first", "user: third", "user: fourth"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_at_two_servers_are_answered_in_their_order() {
+    let one = serve(&[PLAIN, ("script.jsonl", &slow(800, 4))]);
+    let other = serve_beside(&one);
+    let mut last = Value::Null;
+    for (at, server) in [&one, &other, &one, &other].into_iter().enumerate() {
+        last = server.post(PATH, &json!({"text": format!("m{at}")})).await.expect(202).json();
+        assert_eq!(last["place"].as_u64().unwrap_or(0), at as u64, "{last}");
+    }
+    let rejects = json!({"text": "x", "busy": "reject"});
+    one.until(last["run"].as_str().unwrap(), "ok").await;
+    let expected: Vec<String> =
+        (0..4).flat_map(|at| [format!("user: m{at}"), format!("agent: Answer {}.", at + 1)]).collect();
+    assert_eq!(said(&one).await, expected);
+    // Neither server has the conversation now.
+    let after = other.post(PATH, &rejects).await.expect(202).json();
+    other.until(after["run"].as_str().unwrap(), "error").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_again_at_another_server_follows_its_run() {
+    let one = serve(&[PLAIN, ("script.jsonl", &slow(700, 2))]);
+    let other = serve_beside(&one);
+    let body = json!({"text": "hi", "message_id": "m1"});
+    let begun = one.post(PATH, &body).await.expect(202).json();
+    let again = other.post(PATH, &body).await.expect(202).json();
+    assert_eq!((&again["run"], &again["repeated"]), (&begun["run"], &json!(true)));
+    let asked =
+        json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}], "weft": {"thread": "t"}});
+    let key = [("idempotency-key", "m1")];
+    let answer =
+        other.send("POST", "/v1/chat/completions", &key, &asked.to_string()).await.expect(200).json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Answer 1.");
+    assert_eq!(said(&other).await, ["user: hi", "agent: Answer 1."]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_message_of_a_server_that_has_ended_is_answered_by_another() {
+    let mut one = serve(&[PLAIN, ("script.jsonl", &slow(60_000, 2))]);
+    let first = one.post(PATH, &json!({"text": "first"})).await.expect(202).json();
+    let second = one.post(PATH, &json!({"text": "second"})).await.expect(202).json();
+    one.handle.abandon();
+    one.ended().await;
+    write(one.folder.path(), "script.jsonl", "{\"text\": \"Hello.\"}\n");
+    let other = serve_beside(&one);
+    // What has begun outside of sessions is resumed or discarded by its owner; what waits, waits for that.
+    let first = first["run"].as_str().unwrap();
+    assert_eq!(other.get(&format!("/api/runs/{first}")).await.json()["status"], "interrupted");
+    other.post(&format!("/api/runs/{first}/cancel"), &json!({})).await.expect(202);
+    other.until(second["run"].as_str().unwrap(), "ok").await;
+    let said = said(&other).await;
+    assert_eq!(said[said.len() - 2..], ["user: second", "agent: Hello."], "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
