@@ -16,6 +16,7 @@ mod guide;
 mod lasting;
 mod openai_agent;
 mod replays;
+mod pair;
 mod retry;
 mod runs;
 mod seat;

@@ -86,8 +86,7 @@ impl Counts {
     fn ask(&mut self, messages: &Value) -> String {
         let users = messages.as_array().into_iter().flatten().filter(|message| message["role"] == "user");
         // What users said one after the other is one message of the model.
-        let names: Vec<String> =
-            users.flat_map(|message| names_in(&message["content"].to_string())).collect();
+        let names: Vec<String> = users.flat_map(|message| names_in(&text_of(&message["content"]))).collect();
         let numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
         if !numbers.is_sorted_by(|one, next| one < next) {
             self.faults.push(format!("the model read {names:?}"));
@@ -96,6 +95,12 @@ impl Counts {
         *self.asked.entry(asked.clone()).or_default() += 1;
         asked
     }
+}
+
+/// The text of a message's content, which may have parts.
+fn text_of(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+    content.as_str().into_iter().chain(parts).collect::<Vec<_>>().join("\n")
 }
 
 /// The names of messages in a text: `m3 of s5`.

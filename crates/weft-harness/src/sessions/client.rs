@@ -22,7 +22,7 @@ pub(super) enum Course {
     /// A person answers in between: from a message on, until before another one.
     Person(u64, u64),
     /// A person has it from a message on.
-    Kept(u64),
+    Handoff(u64),
 }
 
 impl Course {
@@ -31,7 +31,7 @@ impl Course {
             0 => Self::Agent,
             1 => Self::Flows,
             2 => Self::Person(messages / 3, messages / 3 + 2),
-            _ => Self::Kept(messages.saturating_sub(2)),
+            _ => Self::Handoff(messages.saturating_sub(2)),
         }
     }
 
@@ -39,10 +39,10 @@ impl Course {
     pub(super) const fn author(self, message: u64) -> Option<&'static str> {
         match self {
             Self::Flows if message % 3 == 1 => Some("flow"),
-            Self::Person(from, _) | Self::Kept(from) if message == from => Some("action"),
+            Self::Person(from, _) | Self::Handoff(from) if message == from => Some("action"),
             Self::Person(from, to) if message > from && message < to => None,
-            Self::Kept(from) if message > from => None,
-            Self::Agent | Self::Flows | Self::Person(..) | Self::Kept(_) => Some("agent"),
+            Self::Handoff(from) if message > from => None,
+            Self::Agent | Self::Flows | Self::Person(..) | Self::Handoff(_) => Some("agent"),
         }
     }
 

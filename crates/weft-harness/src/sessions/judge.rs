@@ -63,7 +63,7 @@ fn judge_session(
     let fired = lines.iter().filter(|(author, _)| *author == "timer").count() as u64;
     timers.fired += fired;
     let ends_with_timer = lines.last().is_some_and(|(author, _)| *author == "timer");
-    let is_kept = matches!(course, Course::Kept(_));
+    let is_kept = matches!(course, Course::Handoff(_));
     timers.missing += u64::from(!ends_with_timer && !is_kept);
     lines.retain(|(author, _)| *author != "timer");
     let expected = expected(course, session, soak.messages);

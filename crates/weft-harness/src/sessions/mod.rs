@@ -55,8 +55,7 @@ impl SessionsSoak {
         let (faults, refused) = (Mutex::new(Vec::new()), AtomicU64::new(0));
         let kills = self.drive(&servers, &faults, &refused)?;
         let took = start.elapsed();
-        // The last timers fire.
-        std::thread::sleep(Duration::from_millis(2 * IDLE_MS) + took / 20);
+        await_timers(&servers, Duration::from_secs(2) + took / 20)?;
         let mut faults = faults.into_inner().unwrap_or_default();
         let judged = judge::judge(self, &servers, &backend, kills, &mut faults);
         faults.extend(servers.complaints());
@@ -122,6 +121,21 @@ impl SessionsSoak {
             servers.restart(at)?;
         }
         Ok(self.kills)
+    }
+}
+
+/// Waits until no further run begins for so long: the last timers have fired then.
+fn await_timers(servers: &Servers, quiet: Duration) -> Result<(), Fault> {
+    let mut last = None;
+    std::thread::sleep(Duration::from_millis(IDLE_MS));
+    loop {
+        let newest = servers.read("/api/runs?limit=1")?;
+        let newest = newest[0]["run"].as_str().map(str::to_owned);
+        if newest == last {
+            return Ok(());
+        }
+        last = newest;
+        std::thread::sleep(quiet);
     }
 }
 
