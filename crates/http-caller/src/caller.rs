@@ -60,6 +60,12 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
+    /// An answer with a body and no headers.
+    #[must_use]
+    pub fn new(status: u16, body: Value) -> Self {
+        Self { status, headers: Map::new(), body, warnings: Vec::new() }
+    }
+
     /// An answer of an [unshaped](Endpoint::unshaped) endpoint after `select` and `template` of the endpoint itself.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub struct HttpToolFile {
     /// Retries of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryConfig>,
-    /// Work that continues after the answer: the call is a task, whose result is polled.
+    /// Work that continues after the answer: the call is a task, whose result is polled or reported.
     #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
     pub asynchronous: Option<AsyncConfig>,
 }
@@ -76,6 +76,12 @@ impl HttpToolFile {
     /// None in practice: everything in it is JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Names that the model can neither see nor set: the context values, and the address of a callback.
+    pub(crate) fn hidden_names(&self) -> Vec<String> {
+        let callback = self.asynchronous.as_ref().and_then(|config| config.callback.as_ref());
+        self.context.iter().chain(callback.map(|callback| &callback.name)).cloned().collect()
     }
 
     pub(crate) fn call_config(&self) -> CallConfig {

@@ -8,14 +8,17 @@
 struct Readme;
 
 mod async_config;
+mod callback;
 mod error;
 mod failure;
 mod file;
 mod polling;
+mod progress;
 mod provider;
 mod tool;
 
-pub use async_config::{AsyncConfig, StateConfig};
+pub use async_config::{AsyncConfig, CallbackConfig, StateConfig};
+pub use callback::{CallbackRequest, Callbacks, OpenCallback};
 pub use error::HttpToolError;
 pub use file::HttpToolFile;
 pub use provider::{HttpFormat, HttpTools};

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use agent_types::Problem;
 use http_caller::{
     AuthConfig, CallConfig, CallValues, Endpoint, EndpointConfig, HttpAnswer, HttpCaller, HttpError,
     JsonQuery, ResponseConfig, Scope,
@@ -11,10 +10,11 @@ use http_caller::{
 use serde_json::{Map, Value, json};
 use tool_registry::{ToolContext, ToolError, ToolErrorKind};
 
-use crate::async_config::{AsyncConfig, StateConfig};
+use crate::async_config::AsyncConfig;
 use crate::error::HttpToolError;
 use crate::failure::tool_error;
 use crate::file::HttpToolFile;
+use crate::progress::{Progress, check_repeat, query};
 
 /// Pause between two requests where neither the file nor the server names one, in milliseconds.
 const INTERVAL_MS: u64 = 2000;
@@ -22,45 +22,13 @@ const INTERVAL_MS: u64 = 2000;
 /// Shortest pause that a server may ask for.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// Time limit of the work where the file has none, in milliseconds.
-const LIMIT_MS: u64 = 3_600_000;
-
-/// Status of work that continues.
-const ACCEPTED: u16 = 202;
-
-/// Values in an answer, parsed.
-#[derive(Debug, Clone)]
-struct State {
-    path: JsonQuery,
-    values: Vec<Value>,
-}
-
-impl State {
-    fn parse(config: Option<&StateConfig>, key: &str) -> Result<Option<Self>, HttpToolError> {
-        let Some(StateConfig { path, values }) = config else { return Ok(None) };
-        Ok(Some(Self { path: query(path, &format!("{key}.path"))?, values: values.clone() }))
-    }
-
-    fn holds(&self, body: &Value) -> bool {
-        self.path.all(body).is_ok_and(|found| found.iter().any(|value| self.values.contains(value)))
-    }
-}
-
-fn query(text: &str, key: &str) -> Result<JsonQuery, HttpToolError> {
-    JsonQuery::parse(text).map_err(|error| {
-        let message = format!("`{text}` is not a valid JSONPath: {error}");
-        HttpToolError::Async(Problem::error("bad_select", message).path(key))
-    })
-}
-
 /// Polling of a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Polling {
     place: Option<JsonQuery>,
     interval: Duration,
     pub(crate) limit: Duration,
-    pending: Option<State>,
-    failed: Option<State>,
+    progress: Progress,
     auth: Option<AuthConfig>,
     response: ResponseConfig,
     timeout_ms: Option<u64>,
@@ -71,9 +39,8 @@ impl Polling {
         Ok(Self {
             place: config.poll.as_deref().map(|text| query(text, "poll")).transpose()?,
             interval: Duration::from_millis(config.interval_ms.unwrap_or(INTERVAL_MS)),
-            limit: Duration::from_millis(config.limit_ms.unwrap_or(LIMIT_MS)),
-            pending: State::parse(config.pending.as_ref(), "pending")?,
-            failed: State::parse(config.failed.as_ref(), "failed")?,
+            limit: config.limit(),
+            progress: Progress::new(config)?,
             auth: file.auth.clone(),
             response: file.response.clone().unwrap_or_default(),
             timeout_ms: file.endpoint.timeout_ms,
@@ -91,12 +58,9 @@ impl Polling {
         if let Some(place) = cx.saved.as_deref().and_then(|saved| saved.get("poll")?.as_str()) {
             return self.poll(place, self.interval, (endpoint, caller), cx).await;
         }
-        if cx.resume.is_some() && !endpoint.is_idempotent() {
-            let message = "its outcome is unknown, because the process ended while the request was sent";
-            return Err(ToolError::new(ToolErrorKind::Failed, message).with_code("unknown_outcome"));
-        }
+        check_repeat(endpoint, cx)?;
         let answer = start.await.map_err(|error| tool_error(&error))?;
-        if !self.continues(&answer)? {
+        if !self.progress.continues(&answer)? {
             return answer.shaped(endpoint).map_err(|error| tool_error(&error));
         }
         let place = self.place(&answer, &endpoint.origin())?;
@@ -121,28 +85,13 @@ impl Polling {
             cx.clock.sleep(pause.min(left.max(SHORTEST))).await;
             let values = CallValues { arguments: &none, context: &cx.values };
             pause = match caller.call(&unshaped, values).await {
-                Ok(answer) if self.continues(&answer)? => self.pause(&answer),
+                Ok(answer) if self.progress.continues(&answer)? => self.pause(&answer),
                 Ok(answer) => return answer.shaped(&endpoint).map_err(|error| tool_error(&error)),
                 // The server may be back before the limit.
                 Err(error) if error.is_retryable() => self.interval,
                 Err(error) => return Err(tool_error(&error)),
             };
         }
-    }
-
-    /// Returns `true` if an answer says that the work continues.
-    ///
-    /// # Errors
-    /// It says that the work failed.
-    fn continues(&self, answer: &HttpAnswer) -> Result<bool, ToolError> {
-        if self.failed.as_ref().is_some_and(|failed| failed.holds(&answer.body)) {
-            let message = format!("the work failed: {}", excerpt(&answer.body));
-            return Err(ToolError::new(ToolErrorKind::Failed, message).with_code("http_work_failed"));
-        }
-        Ok(match &self.pending {
-            Some(pending) => pending.holds(&answer.body),
-            None => answer.status == ACCEPTED,
-        })
     }
 
     /// The address to poll.
@@ -198,13 +147,6 @@ impl Polling {
 fn refused(reason: &str) -> ToolError {
     let message = format!("the server names an address that cannot be polled: {reason}");
     ToolError::new(ToolErrorKind::Failed, message).with_code("http_no_poll")
-}
-
-/// The beginning of a body.
-fn excerpt(body: &Value) -> String {
-    const MOST: usize = 300;
-    let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
-    text[..text.floor_char_boundary(MOST)].to_owned()
 }
 
 #[cfg(test)]

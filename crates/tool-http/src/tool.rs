@@ -1,6 +1,7 @@
 //! The tool of a file.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use agent_types::{Annotations, EventBody, ToolDefinition};
 use async_trait::async_trait;
@@ -9,6 +10,8 @@ use serde_json::{Map, Value, json};
 use tool_registry::{Answer, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings};
 use tool_schema::{OfferedParameters, no_parameters};
 
+use crate::async_config::AsyncConfig;
+use crate::callback::CallbackWait;
 use crate::error::HttpToolError;
 use crate::failure::tool_error;
 use crate::file::HttpToolFile;
@@ -27,8 +30,9 @@ pub const HTTP: ToolKind = ToolKind::foreign("http");
 pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpToolError> {
     let id: agent_types::ToolId = file.name.parse()?;
     let declared = file.parameters.clone().unwrap_or_else(no_parameters);
-    let OfferedParameters { schema, defaults, .. } = OfferedParameters::new(declared.clone(), &file.context)?;
-    let endpoint = Endpoint::new(&file.call_config(), &Scope::new(&declared, &file.context))?;
+    let context = file.hidden_names();
+    let OfferedParameters { schema, defaults, .. } = OfferedParameters::new(declared.clone(), &context)?;
+    let endpoint = Endpoint::new(&file.call_config(), &Scope::new(&declared, &context))?;
     let mut definition = ToolDefinition::new(id, file.description.as_str(), schema);
     definition.defaults.clone_from(&defaults);
     definition.annotations = Annotations {
@@ -37,12 +41,12 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
         idempotent: endpoint.is_idempotent(),
         open_world: true,
     };
-    let polling = file.asynchronous.as_ref().map(|config| Polling::new(config, file)).transpose()?;
-    let settings = match &polling {
-        Some(polling) => ToolSettings::default().with_timeout(polling.limit).with_answer(Answer::Handle),
+    let later = file.asynchronous.as_ref().map(|config| Later::new(config, file)).transpose()?;
+    let settings = match &later {
+        Some(later) => ToolSettings::default().with_timeout(later.limit()).with_answer(Answer::Handle),
         None => ToolSettings::default().with_timeout(endpoint.timeout()),
     };
-    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults, polling };
+    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults, later };
     Ok(Tool::new(definition, HTTP, handler).with_settings(settings).with_parts(parts(file)).checked()?)
 }
 
@@ -59,7 +63,7 @@ fn parts(file: &HttpToolFile) -> Vec<(String, Value)> {
     if !secrets.is_empty() {
         parts.push(("secrets".to_owned(), json!(secrets)));
     }
-    parts.extend(file.asynchronous.as_ref().map(|polled| ("async".to_owned(), json!(polled))));
+    parts.extend(file.asynchronous.as_ref().map(|later| ("async".to_owned(), json!(later))));
     parts.extend(file.auth.as_ref().map(|auth| ("auth".to_owned(), json!(auth))));
     if !file.context.is_empty() {
         parts.push(("context".to_owned(), json!(file.context)));
@@ -72,7 +76,31 @@ struct HttpHandler {
     caller: HttpCaller,
     defaults: Map<String, Value>,
     /// Work that continues after the answer.
-    polling: Option<Polling>,
+    later: Option<Later>,
+}
+
+/// Ways to learn of the end of work that continues.
+enum Later {
+    /// It is polled.
+    Polled(Box<Polling>),
+    /// The other system reports it.
+    Reported(CallbackWait),
+}
+
+impl Later {
+    fn new(config: &AsyncConfig, file: &HttpToolFile) -> Result<Self, HttpToolError> {
+        Ok(match &config.callback {
+            Some(callback) => Self::Reported(CallbackWait::new(callback, config, file)?),
+            None => Self::Polled(Box::new(Polling::new(config, file)?)),
+        })
+    }
+
+    fn limit(&self) -> Duration {
+        match self {
+            Self::Polled(polling) => polling.limit,
+            Self::Reported(wait) => wait.limit,
+        }
+    }
 }
 
 #[async_trait]
@@ -86,12 +114,13 @@ impl ToolHandler for HttpHandler {
             arguments.entry(name.as_str()).or_insert_with(|| value.clone());
         }
         let values = CallValues { arguments: &arguments, context: &cx.values };
-        let answer = match &self.polling {
-            Some(polling) => {
+        let answer = match &self.later {
+            Some(Later::Polled(polling)) => {
                 let first = self.endpoint.unshaped();
                 let start = self.caller.call(&first, values);
                 polling.result(&self.endpoint, &self.caller, start, cx).await?
             }
+            Some(Later::Reported(wait)) => wait.result(&self.endpoint, &self.caller, &arguments, cx).await?,
             None => self.caller.call(&self.endpoint, values).await.map_err(|error| tool_error(&error))?,
         };
         for message in answer.warnings {
@@ -104,6 +133,6 @@ impl ToolHandler for HttpHandler {
     }
 
     fn resumes(&self) -> bool {
-        self.polling.is_some()
+        self.later.is_some()
     }
 }

@@ -10,6 +10,7 @@ struct Readme;
 
 mod agents;
 mod blobs;
+mod callbacks;
 mod channels;
 mod deliberation;
 mod edit;
@@ -41,6 +42,7 @@ mod widget_settings;
 mod workflows;
 
 pub use agents::AgentFile;
+pub use callbacks::{KnownCallback, StoredCallbacks};
 pub use edit::{Edits, ProfileChange};
 pub use error::ProjectError;
 pub use events::PlannedEvent;
@@ -52,7 +54,7 @@ pub use path_watch::PathWatch;
 pub use project::Project;
 pub use secret_rule::SecretRule;
 pub use secrets::SecretFault;
-pub use server_settings::ServerSettings;
+pub use server_settings::{PublicUrl, ServerSettings};
 pub use settings::{NetworkSettings, SecretSettings, Settings, StoreSettings, SyncSetting};
 pub use tool_registry::process::kill_programs;
 pub use trigger_store::{ClaimedDue, TriggerStore};

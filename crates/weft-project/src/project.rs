@@ -19,12 +19,14 @@ use tool_system::SystemTools;
 use workflow_engine::{NodeCatalog, Services};
 
 use crate::agents::{AgentFile, ProjectAgents};
+use crate::callbacks::{CallbackServer, StoredCallbacks};
 use crate::error::ProjectError;
 use crate::files::{SETTINGS, root_of};
 use crate::flows::{ProjectFlows, last_good_flows};
 use crate::lookalikes::lookalikes;
 use crate::models::ProjectModels;
 use crate::options::ProjectOptions;
+use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
 use crate::triggers::{AgentTrigger, ProjectTriggers};
 use crate::trust;
@@ -48,6 +50,10 @@ pub struct Project {
     triggers: Arc<ProjectTriggers>,
     /// Notified when an event waits for an agent.
     event_signal: Arc<Notify>,
+    /// Server that takes callbacks of calls.
+    callback_server: CallbackServer,
+    /// Notified when a callback came.
+    callback_signal: Arc<Notify>,
     handlers: Handlers,
     models: Arc<ProjectModels>,
     catalog: Arc<NodeCatalog>,
@@ -191,6 +197,8 @@ impl Project {
             flows: Arc::default(),
             triggers: Arc::default(),
             event_signal: Arc::default(),
+            callback_server: CallbackServer::default(),
+            callback_signal: Arc::default(),
             handlers: options.handlers.clone(),
             caller,
             settings: Arc::new(settings),
@@ -201,6 +209,27 @@ impl Project {
             keeps_runs: false,
             options: options.clone(),
         })
+    }
+
+    /// The same project in a process that serves it, at the public address of these settings where they have one.
+    #[must_use]
+    pub fn served(mut self, settings: &ServerSettings) -> Self {
+        let address = settings.public_url.clone();
+        self.callback_server = address.map_or(CallbackServer::Private, CallbackServer::Public);
+        self
+    }
+
+    /// One-time addresses of calls; `None` in a folder without a project.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn callbacks(&self) -> Result<Option<StoredCallbacks>, StoreError> {
+        Ok(self.store()?.map(|store| self.callbacks_in(store)))
+    }
+
+    fn callbacks_in(&self, store: &Store) -> StoredCallbacks {
+        let (server, arrived) = (self.callback_server.clone(), Arc::clone(&self.callback_signal));
+        StoredCallbacks::new(store.clone(), Arc::clone(&self.clock), server, arrived)
     }
 
     /// Store of runs; `None` in a folder without a project.

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use weft_project::ServerSettings;
+use weft_project::{PublicUrl, ServerSettings};
 
 use crate::app::App;
 use crate::connection::Connection;
@@ -54,10 +54,13 @@ enum Gate {
 
 impl Access {
     pub(crate) fn new(bound: SocketAddr, settings: &ServerSettings, token: Option<Token>) -> Self {
-        let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect();
+        let lower = |texts: &[String]| -> Vec<String> {
+            texts.iter().map(|text| text.to_ascii_lowercase()).collect()
+        };
+        let public = settings.public_url.as_ref().map(PublicUrl::host);
         Self {
             bound,
-            hosts: lower(&settings.hosts),
+            hosts: lower(&settings.hosts).into_iter().chain(public).collect(),
             origins: lower(&settings.origins),
             token,
             limits: Arc::default(),

@@ -40,10 +40,7 @@ async fn answer(
     let webhook = hook(&app, &id)?;
     check_secret(&webhook, &headers)?;
     let body = read_up_to(body, webhook.max_body, &app).await?;
-    let body = match serde_json::from_slice(&body) {
-        Ok(value) => value,
-        Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
-    };
+    let body = value_of(&body);
     let firing = Firing::webhook(&body, message_id(&headers));
     let (send, begun) = oneshot::channel();
     let own = Arc::clone(&app);
@@ -57,6 +54,11 @@ async fn answer(
     } else {
         (StatusCode::ACCEPTED, Json(json!({"run": run.id})))
     })
+}
+
+/// A body: JSON, or else a text.
+pub(crate) fn value_of(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 
 /// The webhook of an id.

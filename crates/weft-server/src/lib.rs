@@ -13,6 +13,7 @@ mod access;
 mod api;
 mod app;
 mod body;
+mod callbacks;
 mod channels;
 mod clock_timer;
 mod connection;

@@ -30,7 +30,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
 use crate::token::{Token, TokenChoice};
-use crate::{api, channels, hooks, live, mcp, openai, page, widget};
+use crate::{api, callbacks, channels, hooks, live, mcp, openai, page, widget};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -107,6 +107,7 @@ impl Server {
         store.sweep_locks()?;
         let access = Access::new(address, &options.settings, token.clone());
         let runtime = RunsRuntime::start().map_err(|source| ServeError::NoThreads { source })?;
+        let project = project.served(&options.settings);
         let app = App::new(project, store, options, access, CancellationToken::new(), runtime);
         Ok(Self { listener, address, app: Arc::new(app), token })
     }
@@ -217,6 +218,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(mcp::router())
         .merge(widget::router())
         .merge(hooks::router())
+        .merge(callbacks::router())
         .merge(channels::router())
         .route("/ws", get(socket))
         .fallback(page::file.layer(CompressionLayer::new()))

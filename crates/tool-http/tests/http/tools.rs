@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock,
+    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, Services,
+    SystemClock,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::{Value, json};
@@ -16,13 +17,13 @@ fn server(answer: &str) -> (String, StubServer) {
     (server.address.to_string(), server)
 }
 
-fn tool(file: &Value, open: &str) -> Tool {
+pub(crate) fn tool(file: &Value, open: &str) -> Tool {
     let policy = NetworkPolicy::public_only().allowing([open.parse().unwrap()]);
     let caller = HttpCaller::builder(policy).build();
     http_tool(&HttpToolFile::from_json(&file.to_string()).unwrap(), &caller).unwrap()
 }
 
-fn error(file: &Value) -> HttpToolError {
+pub(crate) fn error(file: &Value) -> HttpToolError {
     let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
     match HttpToolFile::from_json(&file.to_string()) {
         Ok(file) => http_tool(&file, &caller).unwrap_err(),
@@ -31,11 +32,16 @@ fn error(file: &Value) -> HttpToolError {
 }
 
 async fn call(tool: &Tool, arguments: Value, values: Value) -> CallEnd {
+    call_with(tool, arguments, values, Services::new()).await
+}
+
+pub(crate) async fn call_with(tool: &Tool, arguments: Value, values: Value, services: Services) -> CallEnd {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
     let budget = Budget::new(BudgetLimits::default());
     let cx =
         ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, EventLocation::default());
+    let cx = cx.with_services(services);
     let cx = cx.with_values(Arc::new(values.as_object().unwrap().clone()));
     tool.invoke(arguments.as_object().unwrap().clone(), cx).await.end
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent_runtime::Agent;
 use llm_provider::{LlmProvider, ModelError, ModelSource, ScriptedModel};
 use run_store::Store;
+use tool_http::Callbacks;
 use tool_registry::OwnFolders;
 use tool_system::{BlobSource, EventPublisher};
 use workflow_engine::Services;
@@ -53,6 +54,7 @@ impl Project {
         let private = state::private(store, agent.profile());
         Ok(agent
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
+            .with::<dyn Callbacks>(Arc::new(self.callbacks_in(store)))
             .with::<dyn EventPublisher>(Arc::new(events(self, store)))
             .with(Arc::new(state::world(store)))
             .with(Arc::new(private)))
@@ -77,6 +79,7 @@ impl Project {
         let Some(store) = self.store()? else { return Ok(services) };
         Ok(services
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
+            .with::<dyn Callbacks>(Arc::new(self.callbacks_in(store)))
             .with::<dyn EventPublisher>(Arc::new(events(self, store)))
             .with(Arc::new(state::world(store))))
     }
