@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use tool_registry::files::{SyntaxError, from_json, is_safe_id};
 
+use crate::checked_text::checked_text;
 use crate::cron::CronTimes;
 use crate::kind::{TriggerKind, Webhook};
+use crate::secret::Secret;
+use crate::signature::{Signature, SignatureConfig};
 
 /// Shortest interval, in milliseconds.
 const SHORTEST_MS: u64 = 1000;
@@ -22,9 +24,6 @@ const MOST_MISSED: usize = 1000;
 
 /// Limit of a webhook's body where the file has none, in KiB.
 const MAX_BODY_KIB: usize = 256;
-
-/// Beginning and end of a secret in a value.
-const SECRET: (&str, &str) = ("{$secret.", "}");
 
 /// A `*.triggers.json` file: what starts an agent. A key that is not known is an error.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -119,10 +118,30 @@ struct TriggerConfig {
 #[serde(deny_unknown_fields)]
 struct WebhookConfig {
     /// The secret that the request must show, as `{$secret.NAME}`: `Authorization: Bearer SECRET` or `X-Hook-Secret: SECRET`.
-    secret: Secret,
+    #[serde(default)]
+    secret: Option<Secret>,
+    /// The signature that the request must carry; beside `secret`, both are needed.
+    #[serde(default)]
+    signature: Option<SignatureConfig>,
     /// Limit of its body, in KiB. Default: 256.
     #[serde(default)]
     max_body_kib: Option<usize>,
+}
+
+impl TryFrom<WebhookConfig> for Webhook {
+    type Error = String;
+
+    fn try_from(config: WebhookConfig) -> Result<Self, String> {
+        let WebhookConfig { secret, signature, max_body_kib } = config;
+        if secret.is_none() && signature.is_none() {
+            return Err("a webhook needs a `secret` or a `signature`".into());
+        }
+        Ok(Self {
+            secret: secret.map(|Secret(name)| name),
+            signature: signature.map(Signature::try_from).transpose()?,
+            max_body: max_body_kib.unwrap_or(MAX_BODY_KIB).saturating_mul(1024),
+        })
+    }
 }
 
 impl JsonSchema for Trigger {
@@ -153,10 +172,7 @@ impl TryFrom<TriggerConfig> for Trigger {
             ms => ms.map(|ms| TriggerKind::Every(Duration::from_millis(ms))),
         };
         let files = files.map(|Patterns(patterns)| TriggerKind::Files(patterns));
-        let webhook = webhook.map(|webhook| {
-            let max_body = webhook.max_body_kib.unwrap_or(MAX_BODY_KIB).saturating_mul(1024);
-            TriggerKind::Webhook(Webhook { secret: webhook.secret.0, max_body })
-        });
+        let webhook = webhook.map(Webhook::try_from).transpose()?.map(TriggerKind::Webhook);
         let mut kinds = [cron, every, files, webhook].into_iter().flatten();
         let (Some(kind), None) = (kinds.next(), kinds.next()) else {
             return Err(format!("`{id}` needs one of `cron`, `every_ms`, `files` and `webhook`"));
@@ -173,23 +189,6 @@ impl TryFrom<TriggerConfig> for Trigger {
             enabled: config.enabled.unwrap_or(true),
         })
     }
-}
-
-/// Reads a text that must pass a check, so that its fault has the place of the text.
-macro_rules! checked_text {
-    ($(#[$about:meta])* $name:ident($inner:ty), $check:expr) => {
-        $(#[$about])*
-        #[derive(Debug, JsonSchema)]
-        #[schemars(transparent)]
-        struct $name($inner);
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let check: fn($inner) -> Result<$inner, String> = $check;
-                check(<$inner>::deserialize(deserializer)?).map(Self).map_err(D::Error::custom)
-            }
-        }
-    };
 }
 
 checked_text!(
@@ -229,18 +228,6 @@ checked_text!(
         match patterns.iter().find(|pattern| !is_safe_id(pattern) || pattern.starts_with(".weft")) {
             Some(pattern) => Err(format!("`{pattern}` leaves the project, or is not a path with `/`")),
             None => Ok(patterns),
-        }
-    }
-);
-
-checked_text!(
-    /// The name of a secret.
-    Secret(String), |text| {
-        let name = text.strip_prefix(SECRET.0).and_then(|rest| rest.strip_suffix(SECRET.1));
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        match name.filter(|name| !name.is_empty() && name.chars().all(is_part)) {
-            Some(name) => Ok(name.to_owned()),
-            None => Err("a secret is not written out; `{$secret.NAME}` takes it from the environment".into()),
         }
     }
 );

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tool_registry::fits_pattern;
 
 use crate::cron::CronTimes;
+use crate::signature::Signature;
 
 /// Cause by which a trigger fires.
 #[derive(Debug, Clone)]
@@ -25,9 +26,19 @@ pub enum TriggerKind {
 #[non_exhaustive]
 pub struct Webhook {
     /// Name of the secret that the request must show.
-    pub secret: String,
+    pub secret: Option<String>,
+    /// Signature that it must carry.
+    pub signature: Option<Signature>,
     /// Limit of its body, in bytes.
     pub max_body: usize,
+}
+
+impl Webhook {
+    /// Names of the secrets without which it is closed.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let key = self.signature.as_ref().map(|signature| &signature.secret);
+        self.secret.iter().chain(key).map(String::as_str)
+    }
 }
 
 impl TriggerKind {

@@ -6,17 +6,21 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod checked_text;
 mod cron;
 mod due;
 mod file;
 mod kind;
 mod record;
+mod secret;
+mod signature;
 
 pub use cron::{CronError, CronTimes};
 pub use due::{Due, Tick, due};
 pub use file::{Missed, Trigger, TriggerFile};
 pub use kind::{TriggerKind, Webhook};
 pub use record::{DeadLetter, TriggerRecord, TriggerRun};
+pub use signature::{Algorithm, Signature, SignatureEncoding, SignatureTime};
 pub use tool_registry::files::SyntaxError;
 
 /// The main types are shared between threads.

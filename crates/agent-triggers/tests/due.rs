@@ -174,3 +174,47 @@ fn a_trigger_whose_times_change_has_missed_nothing() {
         record
     });
 }
+
+#[test]
+fn a_webhook_is_closed_by_a_secret_a_signature_or_both() {
+    let read = |webhook: &str| {
+        let text = format!("{{\"triggers\": [{{\"id\": \"t\", \"webhook\": {webhook}}}]}}");
+        TriggerFile::from_json(&text).map_err(|error| error.message)
+    };
+    let signature = r#"{"header": "X-Sig", "secret": "{$secret.K}"}"#;
+    for (webhook, secrets) in [
+        (r#"{"secret": "{$secret.S}"}"#.to_owned(), "S"),
+        (format!(r#"{{"signature": {signature}}}"#), "K"),
+        (format!(r#"{{"secret": "{{$secret.S}}", "signature": {signature}}}"#), "S K"),
+    ] {
+        let file = read(&webhook).unwrap();
+        let agent_triggers::TriggerKind::Webhook(webhook) = &file.triggers[0].kind else { panic!() };
+        assert_eq!(webhook.secrets().collect::<Vec<_>>().join(" "), secrets);
+    }
+    let with =
+        |more: &str| format!(r#"{{"signature": {{"header": "X-Sig", "secret": "{{$secret.K}}", {more}}}}}"#);
+    for (webhook, expected) in [
+        ("{}".to_owned(), "a webhook needs a `secret` or a `signature`"),
+        (
+            r#"{"signature": {"header": "X-Sig", "secret": "plain"}}"#.to_owned(),
+            "a secret is not written out",
+        ),
+        (
+            r#"{"signature": {"header": "a b", "secret": "{$secret.K}"}}"#.to_owned(),
+            "`a b` cannot be the name of a header",
+        ),
+        (with(r#""algorithm": "md5""#), "unknown variant `md5`, expected `sha256`"),
+        (with(r#""payload": "{id}""#), "`payload` must hold `{body}` once"),
+        (
+            with(r#""payload": "{timestamp}.{body}""#),
+            "`payload` must hold `{timestamp}` where `timestamp` is set",
+        ),
+        (
+            with(r#""payload": "{body}", "timestamp": {"header": "T"}"#),
+            "`payload` must hold `{timestamp}` where",
+        ),
+    ] {
+        let message = read(&webhook).unwrap_err();
+        assert!(message.starts_with(expected), "{webhook}: {message}");
+    }
+}

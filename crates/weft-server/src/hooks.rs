@@ -16,6 +16,7 @@ use crate::access::bearer;
 use crate::app::App;
 use crate::body::{Path, read_up_to};
 use crate::problem::Problem;
+use crate::signature;
 use crate::token::is_same;
 
 /// Header of a secret, beside `Authorization`.
@@ -40,6 +41,10 @@ async fn answer(
     let webhook = hook(&app, &id)?;
     check_secret(&webhook, &headers)?;
     let body = read_up_to(body, webhook.max_body, &app).await?;
+    if let Some(signature) = &webhook.signature {
+        let key = secret(&signature.secret)?;
+        signature::check(signature, &key, (&headers, &body), app.clock.now())?;
+    }
     let body = value_of(&body);
     let firing = Firing::webhook(&body, message_id(&headers));
     let (send, begun) = oneshot::channel();
@@ -71,12 +76,18 @@ fn hook(app: &App, id: &str) -> Result<Webhook, Problem> {
     }
 }
 
-fn check_secret(webhook: &Webhook, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(secret) = std::env::var(&webhook.secret).ok().filter(|secret| !secret.is_empty()) else {
-        log::error!("a hook is closed: {} is not set", webhook.secret);
+/// A secret of a hook.
+fn secret(name: &str) -> Result<String, Problem> {
+    std::env::var(name).ok().filter(|secret| !secret.is_empty()).ok_or_else(|| {
+        log::error!("a hook is closed: {name} is not set");
         let detail = "the secret of this hook is not set";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "missing_secret", detail));
-    };
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "missing_secret", detail)
+    })
+}
+
+fn check_secret(webhook: &Webhook, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(name) = &webhook.secret else { return Ok(()) };
+    let secret = secret(name)?;
     let given = headers.get(SECRET).and_then(|given| given.to_str().ok()).or_else(|| bearer(headers));
     if given.is_some_and(|given| is_same(given, &secret)) {
         return Ok(());

@@ -29,6 +29,7 @@ mod problem;
 mod runs;
 mod runs_runtime;
 mod serve;
+mod signature;
 mod token;
 mod widget;
 

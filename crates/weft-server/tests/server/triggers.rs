@@ -7,6 +7,9 @@ use crate::common::{PLAIN, Running, pause, project, serve, serve_with, write};
 /// A variable that every test has, as a secret.
 const SECRET: (&str, &str) = ("x-hook-secret", env!("CARGO_PKG_NAME"));
 
+/// Signature of the body of a test.
+const SIGNED: &str = "sha256=db010cccd1a5cefe52d493c4a38fa14813648a7dc5ec7d621bb2a8ede6829305";
+
 fn triggers(list: &Value) -> String {
     json!({"agent": "plain", "triggers": list}).to_string()
 }
@@ -56,6 +59,32 @@ async fn a_webhook_starts_its_agent_once_a_message() {
     assert_ne!(other["run"], first["run"]);
     let runs = runs(&server, "orders", 3).await;
     assert_eq!(runs.iter().map(|run| &run["cause"]).collect::<Vec<_>>(), ["webhook"; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_takes_what_is_signed_with_its_secret() {
+    let signature =
+        json!({"header": "X-Hub-Signature-256", "secret": "{$secret.CARGO_PKG_NAME}", "prefix": "sha256="});
+    let list = json!([{"id": "push", "webhook": {"signature": signature}},
+        {"id": "both", "webhook": {"secret": "{$secret.CARGO_PKG_NAME}", "signature": signature}}]);
+    let server = serve(&[PLAIN, ("agents/plain.triggers.json", &triggers(&list))]);
+    let send = async |hook: &str, more: &[(&str, &str)], body: &str| {
+        let headers = [&[("authorization", "none")], more].concat();
+        let answer = server.send("POST", &format!("/hooks/{hook}"), &headers, body).await;
+        (answer.status, answer.json()["code"].clone())
+    };
+    // HMAC-SHA256 of the body with the key `weft-server`.
+    let body = "{\"ref\": \"main\"}";
+    let right = ("x-hub-signature-256", SIGNED);
+    let refused = (401, json!("bad_signature"));
+    assert_eq!(send("push", &[], body).await, refused);
+    assert_eq!(send("push", &[SECRET], body).await, refused);
+    assert_eq!(send("push", &[right], "{\"ref\": \"mein\"}").await, refused);
+    assert_eq!(send("push", &[right], body).await, (202, Value::Null));
+    assert_eq!(send("both", &[right], body).await, (401, json!("bad_hook_secret")));
+    assert_eq!(send("both", &[SECRET], body).await, refused);
+    assert_eq!(send("both", &[SECRET, right], body).await, (202, Value::Null));
+    assert_eq!(runs(&server, "push", 1).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,14 +212,17 @@ fn triggers(project: &Project) -> Vec<Finding> {
     if good > 0 {
         findings.push(Finding::well("triggers", counted(good, "trigger")));
     }
-    findings.extend(project.triggers().filter_map(|entry| {
-        let TriggerKind::Webhook(webhook) = &entry.trigger.kind else { return None };
-        let is_set = std::env::var(&webhook.secret).is_ok_and(|secret| !secret.is_empty());
-        let message = format!("the secret `{}` of `{}` is not set", webhook.secret, entry.trigger.id);
+    let missing = |id: &str, name: &str| {
+        let message = format!("the secret `{name}` of `{id}` is not set");
         let failure = Failure::new(Exit::Configuration, "missing_secret", message);
-        let failure = failure.with_help(format!("set {} in the environment", webhook.secret));
-        (!is_set).then(|| Finding::warning("triggers", failure))
-    }));
+        Finding::warning("triggers", failure.with_help(format!("set {name} in the environment")))
+    };
+    for entry in project.triggers() {
+        let TriggerKind::Webhook(webhook) = &entry.trigger.kind else { continue };
+        let unset =
+            webhook.secrets().filter(|name| !std::env::var(name).is_ok_and(|value| !value.is_empty()));
+        findings.extend(unset.map(|name| missing(&entry.trigger.id, name)));
+    }
     findings
 }
 
