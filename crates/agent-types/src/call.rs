@@ -74,6 +74,9 @@ pub struct Usage {
     /// Tokens of those read that were written into the provider's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_written: u64,
+    /// Cost in millionths of a dollar, where the prices of the model are known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost_micros: u64,
     /// At least one of them is an estimate, because the server did not report it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
@@ -84,7 +87,7 @@ impl Usage {
     #[must_use]
     pub const fn new(input: u64, output: u64) -> Self {
         let total = input.saturating_add(output);
-        Self { input, output, total, cached: 0, cache_written: 0, estimated: false }
+        Self { input, output, total, cached: 0, cache_written: 0, cost_micros: 0, estimated: false }
     }
 
     /// The same tokens, of which so many were read out of a cache, and written into one.
@@ -123,7 +126,7 @@ impl std::ops::AddAssign for Usage {
             self.cached.saturating_add(other.cached),
             self.cache_written.saturating_add(other.cache_written),
         );
-        *self = Self { estimated, ..sum };
+        *self = Self { estimated, cost_micros: self.cost_micros.saturating_add(other.cost_micros), ..sum };
     }
 }
 

@@ -11,7 +11,9 @@ use futures::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::policy::spread;
-use crate::{CallPolicy, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, Wait};
+use crate::{
+    CallPolicy, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse, Wait,
+};
 
 /// Model whose requests respect the timeouts, attempts and concurrency of its policy.
 ///
@@ -181,15 +183,24 @@ impl Asking {
                 if is_answer || reading.last.is_some() {
                     reading.last = Some(clock.elapsed());
                 }
-                if !matches!(event, LlmEvent::Finished(_)) {
-                    self.state = State::Reading(reading);
-                }
-                Ok(Some(event))
+                Ok(Some(match event {
+                    LlmEvent::Finished(answer) => LlmEvent::Finished(self.priced(answer)),
+                    event => {
+                        self.state = State::Reading(reading);
+                        event
+                    }
+                }))
             }
             Some(Some(Err(error))) => Err((error, begun)),
             Some(None) => Err((LlmError::Stream { message: "it ended before its last event".into() }, begun)),
             None => Err((LlmError::Timeout { wait, limit }, begun)),
         }
+    }
+
+    /// An answer with its cost, where the prices of the model are known.
+    fn priced(&self, mut answer: StandardResponse) -> StandardResponse {
+        answer.usage.cost_micros = self.guarded.info().cost_micros(answer.usage);
+        answer
     }
 
     /// Handles a fault: another attempt, or the end.

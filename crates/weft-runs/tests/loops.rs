@@ -130,7 +130,8 @@ fn tokens_of_a_loop_inside_a_pass_are_those_of_the_pass_as_well() {
     emit(&run, at("Z[0]/I", None), entered("times", &json!({"k": 0})));
     for number in 0..2 {
         emit(&run, at("Z[0]/I", Some(number)), EventBody::LoopIterStarted { item: None });
-        let record = ReplayData { usage: Some(Usage::new(3, 1)), ..ReplayData::default() };
+        let usage = Usage { cost_micros: 40, ..Usage::new(3, 1) };
+        let record = ReplayData { usage: Some(usage), ..ReplayData::default() };
         run.record(&mut vec![UnsequencedEvent {
             place: at(&format!("Z[0]/I[{number}]/a"), Some(number)),
             body: EventBody::node_finished(None),
@@ -144,7 +145,7 @@ fn tokens_of_a_loop_inside_a_pass_are_those_of_the_pass_as_well() {
     let entries = pages(&store, 2);
     let own = passes(&entries);
     assert_eq!(own.iter().map(|pass| &*pass.r#loop).collect::<Vec<_>>(), ["Z[0]/I", "Z[0]/I", "Z"]);
-    assert_eq!(own[2].usage, Some(Usage::new(6, 2)));
+    assert_eq!(own[2].usage, Some(Usage { cost_micros: 80, ..Usage::new(6, 2) }));
     assert_eq!(own[2].nodes, 2);
 }
 

@@ -1,7 +1,14 @@
 //! State that belongs to one model or is kept by its provider: marks for its cache, cached tokens, reasoning, names of tools.
 
-use agent_types::{ToolSpec, Usage};
-use llm_provider::{LlmRequest, Message, ModelConfig, ModelInfo, NativeCall, ProviderKind, StandardResponse};
+use std::sync::Arc;
+
+use agent_types::{SystemClock, ToolSpec, Usage};
+use async_trait::async_trait;
+use futures::StreamExt;
+use llm_provider::{
+    CallPolicy, GuardedModel, LlmError, LlmProvider, LlmRequest, LlmStream, Message, ModelConfig, ModelInfo,
+    NativeCall, ProviderKind, StandardResponse, complete,
+};
 use serde_json::{Value, json};
 
 use super::loose::{event, hear};
@@ -71,6 +78,33 @@ fn cached_tokens_have_prices_of_their_own() {
     info.price_cached = Some(1.0);
     info.price_cache_write = Some(20.0);
     assert_eq!(info.cost_micros(used), 10 + 6 + 60 + 100);
+}
+
+/// A model with prices, whose answers have tokens.
+#[derive(Debug)]
+struct Priced(ModelInfo);
+
+#[async_trait]
+impl LlmProvider for Priced {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    async fn stream(&self, _: LlmRequest) -> Result<LlmStream, LlmError> {
+        let answer = StandardResponse { usage: Usage::new(10, 2), ..StandardResponse::default() };
+        Ok(futures::stream::iter(answer.into_events().into_iter().map(Ok)).boxed())
+    }
+}
+
+#[tokio::test]
+async fn an_answer_has_its_cost() {
+    for (price, cost) in [(None, 0), (Some(3.0), 30)] {
+        let mut info = ModelInfo::default();
+        info.price_in = price;
+        let guarded = GuardedModel::new(Arc::new(Priced(info)), CallPolicy::default(), Arc::new(SystemClock));
+        let answer = complete(&guarded, LlmRequest::new(vec![Message::user("Hi")])).await.unwrap();
+        assert_eq!(answer.usage, Usage { cost_micros: cost, ..Usage::new(10, 2) });
+    }
 }
 
 /// A conversation with a call of a model that reasoned.

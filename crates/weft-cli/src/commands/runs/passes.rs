@@ -73,9 +73,29 @@ fn call(call: Option<&str>) -> String {
 }
 
 fn tokens(usage: Option<Usage>) -> String {
-    usage.map(|usage| format!(", {} tokens in, {} out", usage.input, usage.output)).unwrap_or_default()
+    let Some(usage) = usage else { return String::new() };
+    let cost = match usage.cost_micros {
+        0 => String::new(),
+        micros => format!(", ${}.{:06}", micros / 1_000_000, micros % 1_000_000),
+    };
+    format!(", {} tokens in, {} out{cost}", usage.input, usage.output)
 }
 
 fn text_of(value: &Value) -> String {
     one_line(&value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_stands_behind_the_tokens_where_it_is_known() {
+        let usage = Usage::new(10, 5);
+        assert_eq!(tokens(Some(usage)), ", 10 tokens in, 5 out");
+        assert_eq!(
+            tokens(Some(Usage { cost_micros: 1_002_030, ..usage })),
+            ", 10 tokens in, 5 out, $1.002030"
+        );
+    }
 }
