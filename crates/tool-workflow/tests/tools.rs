@@ -135,3 +135,53 @@ async fn a_stream_among_the_results_is_told_while_it_comes() {
     let read = board.read("task-c", 4, 100).unwrap();
     assert_eq!((read.text.as_str(), read.result), ("two", Some(json!("one two"))));
 }
+
+/// A workflow that hands `x` through.
+fn through(slot: &Value) -> Workflow {
+    Workflow::from_value(json!({
+        "description": "Hands it on.",
+        "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "go", "type": "core:GroupOutput"}],
+        "edges": [{"source": "in", "sourceHandle": "x", "target": "go", "targetHandle": "x"}],
+        "interfaceInputs": {"x": slot}, "interfaceOutputs": {"x": {"dataFlowType": "WILDCARD"}},
+    }))
+    .unwrap()
+}
+
+/// Result of a call: `absent`, the value as JSON, or `refused`.
+async fn handed(tool: &Tool, arguments: Value) -> String {
+    match call(tool, arguments, Services::new()).await.0 {
+        CallEnd::Ok(ToolOutput::Json(value)) if value.as_object().is_some_and(serde_json::Map::is_empty) => {
+            "absent".into()
+        }
+        CallEnd::Ok(ToolOutput::Json(value)) => value.to_string(),
+        CallEnd::Ok(ToolOutput::Text(text)) => json!(text).to_string(),
+        CallEnd::Ok(_) => "absent".into(),
+        _ => "refused".into(),
+    }
+}
+
+#[tokio::test]
+async fn arguments_of_a_tool_hold_at_its_border() {
+    let text = json!({"dataFlowType": "STRING"});
+    let with = |kind: &str, default: Value| json!({"dataFlowType": kind, "config": {"default": default}});
+    let big = u64::MAX;
+    for (slot, arguments, expected) in [
+        (text.clone(), json!({}), "absent"),
+        (text.clone(), json!({"x": ""}), "\"\""),
+        (text.clone(), json!({"x": null}), "refused"),
+        (text.clone(), json!({"x": {"a": 1}}), "refused"),
+        (with("STRING", json!("d")), json!({}), "\"d\""),
+        (with("STRING", json!("d")), json!({"x": ""}), "\"\""),
+        (json!({"dataFlowType": "STRING", "required": true}), json!({}), "refused"),
+        (json!({"dataFlowType": "STRING", "required": true}), json!({"x": ""}), "\"\""),
+        (json!({"dataFlowType": "INTEGER"}), json!({"x": big}), "18446744073709551615"),
+        (json!({"dataFlowType": "INTEGER"}), json!({"x": i64::MIN}), "-9223372036854775808"),
+        (json!({"dataFlowType": "INTEGER"}), json!({"x": 3.0}), "3"),
+        (json!({"dataFlowType": "INTEGER"}), json!({"x": 3.5}), "refused"),
+        (json!({"dataFlowType": "WILDCARD"}), json!({"x": null}), "null"),
+        (json!({"dataFlowType": "WILDCARD"}), json!({"x": []}), "[]"),
+    ] {
+        let tool = workflow_tool("x", &through(&slot), &NoWorkflows, &runtime()).unwrap();
+        assert_eq!(handed(&tool, arguments.clone()).await, expected, "{slot} {arguments}");
+    }
+}

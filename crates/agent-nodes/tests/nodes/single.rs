@@ -280,3 +280,26 @@ fn settings_are_read_when_the_plan_is_made() {
         assert!(error.contains(message), "{node_type} {config}: {error}");
     }
 }
+
+#[test]
+fn arguments_of_a_tool_hold_at_the_border_of_its_node() {
+    // `say` is a required text, `n` a whole number.
+    let big = u64::MAX;
+    for (inputs, arguments) in [
+        (json!({"say": ""}), Some(json!({"say": ""}))),
+        (json!({"say": "x", "n": big}), Some(json!({"say": "x", "n": big}))),
+        (json!({"say": "x", "n": 3.0}), Some(json!({"say": "x", "n": 3}))),
+        (json!({"say": "x", "n": 3.5}), None),
+        (json!({"say": {"a": 1}}), None),
+        (json!({}), None),
+    ] {
+        let world = World::new(&[]);
+        let seen = call(&world, &json!({"tool": "say"}), &inputs);
+        let given = world.calls().pop().map(|(_, arguments)| arguments);
+        assert_eq!(given, arguments, "{inputs}: {:?}", seen.outcome.error);
+        assert_eq!(seen.outcome.status == RunStatus::Ok, arguments.is_some(), "{inputs}");
+    }
+    // Null is a value of its own where it is given as an argument, and no text.
+    let seen = call(&World::new(&[]), &json!({"tool": "say", "arguments": {"say": null}}), &json!({}));
+    assert_eq!(seen.outcome.status, RunStatus::Error);
+}

@@ -134,6 +134,8 @@ pub(crate) struct InputPlan {
     pub(crate) slot: NameIx,
     pub(crate) data_flow_type: DataFlowType,
     pub(crate) typed: bool,
+    /// Types of groups that each value passes before that.
+    pub(crate) through: Box<[DataFlowType]>,
     pub(crate) multi: bool,
     pub(crate) stream: bool,
     pub(crate) lazy: bool,
@@ -210,6 +212,8 @@ pub(crate) enum Entry {
 pub(crate) struct ResultPlan {
     pub(crate) name: Arc<str>,
     pub(crate) data_flow_type: DataFlowType,
+    /// Types of groups that each value passes before that.
+    pub(crate) through: Box<[DataFlowType]>,
     pub(crate) multi: bool,
     pub(crate) origins: Vec<Origin>,
 }

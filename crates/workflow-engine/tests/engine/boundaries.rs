@@ -140,11 +140,29 @@ fn declared_types_hold_going_in_and_coming_out() {
     ] {
         let typed = json!({"dataFlowType": kind});
         let given = In::Value(given);
-        let own = json!({"timeoutMs": 1000});
         assert_eq!(at_the_top(&typed, &any, &given, &wanted), wanted, "into the top: {kind}");
         assert_eq!(at_the_top(&any, &typed, &given, &wanted), wanted, "out of the top: {kind}");
-        assert_eq!(in_a_group(&typed, &any, &given, &own, &wanted), wanted, "into a group: {kind}");
-        assert_eq!(in_a_group(&any, &typed, &given, &own, &wanted), wanted, "out of a group: {kind}");
+        // Wired straight through, and as one node.
+        for own in [json!({}), json!({"timeoutMs": 1000})] {
+            let group = |input, output| in_a_group(input, output, &given, &own, &wanted);
+            assert_eq!(group(&typed, &any), wanted, "into a group: {kind} {own}");
+            assert_eq!(group(&any, &typed), wanted, "out of a group: {kind} {own}");
+        }
+    }
+}
+
+#[test]
+fn a_value_passes_each_border_in_order() {
+    // A float becomes a whole number on its way in, and that a text on its way out.
+    let (number, text) = (json!({"dataFlowType": "INTEGER"}), json!({"dataFlowType": "STRING"}));
+    let any = json!({"dataFlowType": "WILDCARD"});
+    let given = In::Value(json!(3.0));
+    for (input, output, wanted) in
+        [(&number, &text, Out::Value(json!("3"))), (&number, &any, Out::Value(json!(3)))]
+    {
+        for own in [json!({}), json!({"timeoutMs": 1000})] {
+            assert_eq!(in_a_group(input, output, &given, &own, &wanted), wanted, "{input} {output} {own}");
+        }
     }
 }
 

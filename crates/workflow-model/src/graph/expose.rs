@@ -86,7 +86,7 @@ impl Builder<'_, '_> {
 
     fn declare(&mut self, scope: ScopeIx, name: &str, slot: SlotDefinition) {
         let name = self.graph.names.intern(name);
-        let output = Output { slot, sources: Vec::new() };
+        let output = Output { slot, through: Vec::new(), sources: Vec::new() };
         self.graph.scopes[scope as usize].outputs.entry(name).or_insert(output);
     }
 

@@ -95,6 +95,8 @@ impl<'a> Builder<'a, '_> {
             group.sort_by_key(place);
         }
         let typed = group.iter().all(|wire| wire.typed);
+        let is_same_way = group.iter().all(|wire| wire.through == group[0].through);
+        let through = if is_same_way { group[0].through.to_vec() } else { Vec::new() };
         let mut sources: Sources =
             group.iter_mut().flat_map(|wire| std::mem::take(&mut wire.sources)).collect();
         let mut fallback = self.own_value(node, spec, &name);
@@ -110,6 +112,7 @@ impl<'a> Builder<'a, '_> {
             slot,
             data_flow_type: shape.data_flow_type,
             typed,
+            through,
             multi: shape.multi,
             stream: shape.stream,
             lazy: shape.lazy,
@@ -157,6 +160,7 @@ impl<'a> Builder<'a, '_> {
             slot: self.graph.names.intern(&found.name),
             data_flow_type: shape.data_flow_type,
             typed: found.slot.match_categories.is_empty(),
+            through: Vec::new(),
             multi: shape.multi,
             stream: shape.stream,
             lazy: false,

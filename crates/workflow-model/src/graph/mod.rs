@@ -240,6 +240,8 @@ pub struct Input {
     pub data_flow_type: crate::slot::DataFlowType,
     /// Values are checked against that type and converted; not where an edge fits by category only.
     pub typed: bool,
+    /// Types of groups that are wired straight through, which each value passes before that, in order.
+    pub through: Vec<crate::slot::DataFlowType>,
     /// The node gets a list of all its sources.
     pub multi: bool,
     /// The node reads it piece by piece.
@@ -308,6 +310,8 @@ pub enum ScopeKind {
 pub struct Output {
     /// Its declaration.
     pub slot: SlotDefinition,
+    /// Types of groups that are wired straight through, which each value passes before that, in order.
+    pub through: Vec<crate::slot::DataFlowType>,
     /// Sources of its value.
     pub sources: Vec<Source>,
 }

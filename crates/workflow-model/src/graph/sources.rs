@@ -15,17 +15,21 @@ use crate::policy::OnError;
 use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
 use crate::structural::ERROR_SLOT;
+use crate::types::type_fits;
 
 /// Something that an edge leads back to.
 enum Want {
     /// An output slot of a node of a level; without a name the main one.
-    Slot { level: usize, node: usize, slot: Option<NameIx> },
+    Slot { level: usize, node: usize, slot: Option<NameIx>, through: Through },
     /// An argument of a level.
-    Argument { level: usize, name: NameIx },
+    Argument { level: usize, name: NameIx, through: Through },
 }
 
-/// A source and what is known of its type.
-pub(super) type Found<'w> = (Source, SlotRef<'w>);
+/// Types that groups which are wired straight through declare for a value, in the order in which it passes them.
+pub(super) type Through = SmallVec<[DataFlowType; 1]>;
+
+/// A source, what is known of its type, and the types that it passes on its way.
+pub(super) type Found<'w> = (Source, SlotRef<'w>, Through);
 /// Sources of one edge; nearly always there is one.
 pub(super) type AllFound<'w> = SmallVec<[Found<'w>; 1]>;
 
@@ -35,9 +39,9 @@ impl<'w> Builder<'_, 'w> {
         if let Role::Node(source) = self.levels[level].places[node]
             && let Some((name, definition)) = self.output_at(source, slot)
         {
-            return smallvec![(Source::Node(source, name), definition)];
+            return smallvec![(Source::Node(source, name), definition, Through::new())];
         }
-        let mut stack = vec![Want::Slot { level, node, slot }];
+        let mut stack = vec![Want::Slot { level, node, slot, through: Through::new() }];
         let mut found = AllFound::new();
         let mut steps = 100 + 4 * self.levels.len();
         while let Some(want) = stack.pop() {
@@ -51,23 +55,29 @@ impl<'w> Builder<'_, 'w> {
             steps -= 1;
             let before = stack.len();
             match want {
-                Want::Slot { level, node, slot } => {
-                    self.follow_slot(level, node, slot, &mut stack, &mut found);
+                Want::Slot { level, node, slot, through } => {
+                    self.follow_slot((level, node), slot, &through, &mut stack, &mut found);
                 }
-                Want::Argument { level, name } => self.follow_argument(level, name, &mut stack, &mut found),
+                Want::Argument { level, name, through } => {
+                    self.follow_argument((level, name), &through, &mut stack, &mut found);
+                }
             }
             stack[before..].reverse();
         }
+        for (_, from, through) in &mut found {
+            // What fits by category only is not converted.
+            through.retain(|kind| type_fits(from.data_flow_type, *kind));
+        }
         // What counts in place of the others stands behind them.
-        found.sort_by_key(|(source, _)| matches!(source, Source::Fallback(_)));
+        found.sort_by_key(|(source, ..)| matches!(source, Source::Fallback(_)));
         found
     }
 
     fn follow_slot(
         &mut self,
-        level: usize,
-        node: usize,
+        (level, node): (usize, usize),
         slot: Option<NameIx>,
+        through: &Through,
         stack: &mut Vec<Want>,
         found: &mut AllFound<'w>,
     ) {
@@ -76,21 +86,23 @@ impl<'w> Builder<'_, 'w> {
         match self.levels[level].places[node] {
             Role::Node(source) => {
                 if let Some((name, definition)) = self.output_at(source, slot) {
-                    found.push((Source::Node(source, name), definition));
+                    found.push((Source::Node(source, name), definition, through.clone()));
                 } else {
                     let names = self.output_names(source);
                     self.no_output(level, node, text, &names);
                 }
             }
-            Role::Flat { level: child } => self.follow_result(level, node, child, text, stack),
+            Role::Flat { level: child } => {
+                self.follow_result((level, node), child, (text, through), stack);
+            }
             Role::GroupInput => {
                 let first = self.arguments(level).next().cloned();
                 match slot.or_else(|| first.map(|first| self.graph.names.intern(&first))) {
-                    Some(name) => stack.push(Want::Argument { level, name }),
+                    Some(name) => stack.push(Want::Argument { level, name, through: through.clone() }),
                     None => self.no_output(level, node, None, &[]),
                 }
             }
-            Role::LoopState(scope) => self.follow_state(level, node, scope, text, found),
+            Role::LoopState(scope) => self.follow_state((level, node), scope, (text, through), found),
             Role::GroupOutput(_) | Role::LoopNext(_) => self.no_output(level, node, text, &[]),
             Role::Nothing => {}
         }
@@ -110,10 +122,9 @@ impl<'w> Builder<'_, 'w> {
     /// A result of a group that is wired straight through.
     fn follow_result(
         &mut self,
-        level: usize,
-        node: usize,
+        (level, node): (usize, usize),
         child: usize,
-        slot: Option<&str>,
+        (slot, through): (Option<&str>, &Through),
         stack: &mut Vec<Want>,
     ) {
         let workflow = self.graph.workflows[self.levels[child].workflow].clone();
@@ -125,18 +136,19 @@ impl<'w> Builder<'_, 'w> {
         if edges.is_empty() && !declared.contains(&name) {
             return self.no_output(level, node, Some(&name), &declared);
         }
+        let kind = workflow.interface_outputs.get(&name).map(|slot| slot.data_flow_type);
+        let through = behind(kind, through);
         for edge in edges {
-            self.want_source(child, edge, stack);
+            self.want_source(child, edge, &through, stack);
         }
     }
 
     /// A value of a pass.
     fn follow_state(
         &mut self,
-        level: usize,
-        node: usize,
+        (level, node): (usize, usize),
         scope: ScopeIx,
-        slot: Option<&str>,
+        (slot, through): (Option<&str>, &Through),
         found: &mut AllFound<'w>,
     ) {
         let Some(spec) = self.graph.zone_spec(scope) else { return };
@@ -151,7 +163,8 @@ impl<'w> Builder<'_, 'w> {
         let wanted = slot.unwrap_or(&slots[0].0).to_owned();
         if let Some((name, kind)) = slots.iter().find(|(name, _)| *name == wanted) {
             let name = self.graph.names.intern(name);
-            found.push((Source::Entry(scope, name), SlotRef::from(SlotDefinition::new(*kind, ""))));
+            let definition = SlotRef::from(SlotDefinition::new(*kind, ""));
+            found.push((Source::Entry(scope, name), definition, through.clone()));
         } else {
             let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
             self.no_output(level, node, Some(&wanted), &names);
@@ -160,14 +173,14 @@ impl<'w> Builder<'_, 'w> {
 
     fn follow_argument(
         &mut self,
-        level: usize,
-        argument: NameIx,
+        (level, argument): (usize, NameIx),
+        through: &Through,
         stack: &mut Vec<Want>,
         found: &mut AllFound<'w>,
     ) {
         let boundary = self.levels[level].boundary;
         if let Boundary::Body { level: outer } = boundary {
-            return stack.push(Want::Argument { level: outer, name: argument });
+            return stack.push(Want::Argument { level: outer, name: argument, through: through.clone() });
         }
         let name = &*Arc::clone(self.graph.name(argument));
         let Some(slot) =
@@ -178,29 +191,30 @@ impl<'w> Builder<'_, 'w> {
         match boundary {
             Boundary::Root | Boundary::Call { .. } | Boundary::Body { .. } => {
                 let definition = SlotRef::from(SlotDefinition::from(&slot));
-                found.push((Source::Entry(self.levels[level].scope, argument), definition));
+                found.push((Source::Entry(self.levels[level].scope, argument), definition, through.clone()));
             }
             Boundary::Flat { level: outer, index } => {
                 let key = (u32::try_from(index).unwrap_or(u32::MAX), name.to_owned());
                 let edges = self.levels[outer].into.get(&key).cloned().unwrap_or_default();
+                let through = behind(Some(slot.data_flow_type), through);
                 for edge in &edges {
-                    self.want_source(outer, *edge, stack);
+                    self.want_source(outer, *edge, &through, stack);
                 }
                 let node = &self.graph.workflows[self.levels[outer].workflow].nodes[index];
                 let preset = node.input_values.get(name).filter(|value| !value.is_null());
                 if !edges.is_empty() {
                     if let Some(value) = preset.or(slot.default_value()) {
                         let value = Source::Fallback(Arc::new(value.clone()));
-                        found.push((value, SlotRef::from(SlotDefinition::from(&slot))));
+                        found.push((value, SlotRef::from(SlotDefinition::from(&slot)), through));
                     }
                     return;
                 }
                 let preset = node.input_values.get(name);
                 let definition = SlotRef::from(SlotDefinition::from(&slot));
                 if let Some(value) = preset.cloned().or_else(|| slot.absent_value()) {
-                    found.push((Source::Value(Arc::new(value)), definition));
+                    found.push((Source::Value(Arc::new(value)), definition, through));
                 } else if !slot.is_required() {
-                    found.push((Source::Absent(self.graph.names.intern(name)), definition));
+                    found.push((Source::Absent(self.graph.names.intern(name)), definition, through));
                 } else {
                     let message = format!("the required input `{name}` has no edge, value or default");
                     let problem = Problem::error(ProblemCode::MissingInput, message);
@@ -212,9 +226,9 @@ impl<'w> Builder<'_, 'w> {
     }
 
     /// Follows an edge of a level from its beginning.
-    fn want_source(&mut self, level: usize, edge: u32, stack: &mut Vec<Want>) {
+    fn want_source(&mut self, level: usize, edge: u32, through: &Through, stack: &mut Vec<Want>) {
         if let Some((node, slot)) = source_of_edge(self, level, edge) {
-            stack.push(Want::Slot { level, node, slot });
+            stack.push(Want::Slot { level, node, slot, through: through.clone() });
         }
     }
 
@@ -256,10 +270,23 @@ impl<'w> Builder<'_, 'w> {
     }
 }
 
+/// The types that a value passes which passes these behind a border of this type.
+fn behind(kind: Option<DataFlowType>, through: &Through) -> Through {
+    let own = kind.filter(|kind| !kind.is_any());
+    own.into_iter().chain(through.iter().copied()).collect()
+}
+
+/// The types that all of these sources pass; none where their ways differ.
+pub(super) fn common_way(found: &AllFound<'_>) -> Through {
+    let mut ways = found.iter().map(|(_, _, through)| through);
+    let first = ways.next();
+    first.filter(|first| ways.all(|way| way == *first)).cloned().unwrap_or_default()
+}
+
 /// Sources of an edge of a level.
 pub(super) fn sources_of_edge(builder: &mut Builder<'_, '_>, level: usize, edge: u32) -> Sources {
     let Some((node, slot)) = source_of_edge(builder, level, edge) else { return Sources::new() };
-    builder.sources_of(level, node, slot).into_iter().map(|(source, _)| source).collect()
+    builder.sources_of(level, node, slot).into_iter().map(|(source, ..)| source).collect()
 }
 
 /// The node and slot where an edge of a level begins; none for an edge from nowhere, which is reported with the edges.

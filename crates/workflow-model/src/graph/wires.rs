@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::build::Builder;
 use super::drafts::Doubled;
 use super::levels::{Boundary, Role};
-use super::sources::{AllFound, sources_of_edge};
+use super::sources::{AllFound, Through, common_way, sources_of_edge};
 use super::{Graph, NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source, Sources};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
@@ -30,6 +30,8 @@ pub(super) struct WireIn {
     pub(super) shape: Shape,
     /// The types of all sources fit that of the slot.
     pub(super) typed: bool,
+    /// Types of the groups on the way of all sources.
+    pub(super) through: Through,
     pub(super) sources: Sources,
 }
 
@@ -167,6 +169,7 @@ impl<'w> Builder<'_, 'w> {
                 edge: (0, 0),
                 shape,
                 typed: true,
+                through: Through::new(),
                 sources: Sources::new(),
             });
         }
@@ -226,7 +229,9 @@ impl<'w> Builder<'_, 'w> {
         };
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         let scope = self.graph.nodes[target as usize].scope;
-        let typed = sources.iter().all(|(_, from)| type_fits(from.data_flow_type, found.slot.data_flow_type));
+        let through = common_way(&sources);
+        let typed =
+            sources.iter().all(|(_, from, _)| type_fits(from.data_flow_type, found.slot.data_flow_type));
         let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
         let slot = self.graph.names.intern(&found.name);
         let mut shape = Shape::from_slot(&found.slot);
@@ -234,7 +239,16 @@ impl<'w> Builder<'_, 'w> {
             self.graph.spec(&self.graph.nodes[target as usize]).lazy.iter().any(|name| *name == *found.name);
         let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let edge = (as_u32(ends.level), as_u32(ends.index));
-        self.wires.push(WireIn { target, slot, ordinal: found.ordinal, edge, shape, typed, sources });
+        self.wires.push(WireIn {
+            target,
+            slot,
+            ordinal: found.ordinal,
+            edge,
+            shape,
+            typed,
+            through,
+            sources,
+        });
     }
 
     /// Checks that values may come from there to here, and notes what waits for what.
@@ -246,7 +260,7 @@ impl<'w> Builder<'_, 'w> {
         ends: &Ends<'_>,
     ) -> Sources {
         let mut joined = Sources::with_capacity(sources.len());
-        for (source, from) in sources {
+        for (source, from, _) in sources {
             if !self.reaches(&source, scope, node, ends) {
                 continue;
             }
@@ -320,8 +334,12 @@ impl<'w> Builder<'_, 'w> {
             return self.no_input(ends, &names);
         };
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
+        let through = common_way(&sources);
         let sources = self.join(sources, (scope, None), &slot, ends);
-        let taken = &mut self.graph.scopes[scope as usize].outputs[&name].sources;
+        let output = &mut self.graph.scopes[scope as usize].outputs[&name];
+        let is_same_way = output.sources.is_empty() || output.through[..] == through[..];
+        output.through = if is_same_way { through.into_vec() } else { Vec::new() };
+        let taken = &mut output.sources;
         let before = (!taken.is_empty() && !slot.multi).then(|| Sources::from(&taken[..]));
         taken.extend(sources.iter().cloned());
         if let Some(before) = before {
@@ -369,10 +387,10 @@ impl<'w> Builder<'_, 'w> {
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         if !slot.multi && !before.is_empty() {
             let before = before.iter().flat_map(|edge| sources_of_edge(self, ends.level, *edge)).collect();
-            let own = sources.iter().map(|(source, _)| source.clone()).collect();
+            let own = sources.iter().map(|(source, ..)| source.clone()).collect();
             self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, own] });
         }
-        for (_, from) in sources {
+        for (_, from, _) in sources {
             if !slots_fit(&from, &SlotDefinition::from(slot)) {
                 let path = self.path_in(ends.level, ends.target);
                 let message = format!(

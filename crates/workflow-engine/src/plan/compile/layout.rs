@@ -206,6 +206,7 @@ impl<'g> Layout<'g> {
             slot: input.slot,
             data_flow_type: input.data_flow_type,
             typed: input.typed && !input.data_flow_type.is_any(),
+            through: input.through.clone().into(),
             multi: input.multi,
             stream: input.stream,
             lazy: input.lazy,
@@ -360,7 +361,8 @@ impl<'g> Layout<'g> {
             draft.join(slots(&origins));
             let name = Arc::clone(graph.name(*name));
             let (data_flow_type, multi) = (output.slot.data_flow_type, output.slot.multi);
-            draft.plan.results.push(ResultPlan { name, data_flow_type, multi, origins });
+            let through = output.through.clone().into();
+            draft.plan.results.push(ResultPlan { name, data_flow_type, through, multi, origins });
         }
         let next: Vec<Origin> = graph.scopes[scope]
             .next

@@ -195,7 +195,8 @@ impl<'p> Frames<'p> {
         let Some(frame) = self.at(at) else { return Ok(None) };
         let values = result.origins.iter().filter_map(|origin| origin_value(frame, origin));
         let mut typed = values.map(|value| {
-            let typed = convert(&value, result.data_flow_type);
+            let typed = result.through.iter().try_fold(value, |value, kind| convert(&value, *kind));
+            let typed = typed.and_then(|value| convert(&value, result.data_flow_type));
             typed.map_err(|fault| format!("the output `{}` {fault}", result.name))
         });
         if !result.multi {

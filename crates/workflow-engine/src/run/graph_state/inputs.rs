@@ -73,6 +73,7 @@ fn many(input: &InputPlan, value: Arc<Value>) -> Result<Given, String> {
 }
 
 fn typed(input: &InputPlan, value: Arc<Value>) -> Result<Arc<Value>, String> {
+    let value = input.through.iter().try_fold(value, |value, kind| convert(&value, *kind))?;
     if input.typed { convert(&value, input.data_flow_type) } else { Ok(value) }
 }
 
