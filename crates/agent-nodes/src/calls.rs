@@ -175,7 +175,7 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
     let arguments = match item.get("arguments").or_else(|| item.get("parameters")) {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(arguments)) => arguments.clone(),
-        Some(Value::String(text)) => serde_json::from_str(text)
+        Some(Value::String(text)) => agent_types::read_json(text.as_bytes())
             .map_err(|error| bad(format!("the arguments of `{tool}` are not a JSON object: {error}")))?,
         Some(other) => return Err(bad(format!("the arguments of `{tool}` are not an object: {other}"))),
     };

@@ -346,7 +346,7 @@ impl AgentProfile {
     /// # Errors
     /// Broken JSON, a missing id, values of the wrong shape, with line and column.
     pub fn from_json(text: &str) -> Result<Self, ProfileError> {
-        serde_json::from_str(text).map_err(|error| {
+        agent_types::read_json(text.as_bytes()).map_err(|error| {
             let message = error.to_string();
             let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
             ProfileError::Json { line: error.line(), column: error.column(), message: message.to_owned() }

@@ -28,6 +28,7 @@ mod event_info;
 mod event_table;
 mod event_words;
 mod id;
+mod json_text;
 mod loopback;
 mod near;
 mod observation;
@@ -54,6 +55,7 @@ pub use event_words::{
     ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, PassDecision, RunStatus, ToolStatus,
 };
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
+pub use json_text::read_json;
 pub use loopback::is_loopback_host;
 pub use near::{fold, nearest, ranked};
 pub use observation::{OBSERVATION_PREFIX, Observation, ObservationCode};

@@ -3,6 +3,7 @@
 use agent_types::Problem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Body;
@@ -77,6 +78,13 @@ impl ResponseShape {
 }
 
 fn select(query: &JsonQuery, value: &Value, warnings: &mut Vec<String>) -> Result<Value, HttpError> {
+    if let Value::String(text) = value
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    {
+        // It is JSON, and a text because a whole number in it would have been rounded.
+        agent_types::read_json::<IgnoredAny>(text.as_bytes())
+            .map_err(|error| HttpError::BadAnswer { message: error.to_string() })?;
+    }
     let mut found = query.all(value).map_err(|error| HttpError::BadAnswer { message: error.to_string() })?;
     Ok(match (query.is_single(), found.len()) {
         (true, 1) => found.remove(0),
@@ -114,7 +122,7 @@ fn fill(parts: &[Part<Vec<String>>], status: u16, result: &Value, warnings: &mut
     text
 }
 
-/// A body as a value: JSON where it is JSON, text where it is text, else what it is and its bytes.
+/// A body as a value: JSON where it is JSON without whole numbers beyond 64 bits, text where it is text, else what it is and its bytes.
 pub(crate) fn value_of(body: &Body) -> Value {
     let claims_json = body.media.is_empty() || body.media.ends_with("json");
     let Some(text) = body.text() else {
@@ -124,7 +132,7 @@ pub(crate) fn value_of(body: &Body) -> Value {
     if text.is_empty() {
         return Value::Null;
     }
-    let parsed = if claims_json { serde_json::from_str(&text).ok() } else { None };
+    let parsed = if claims_json { agent_types::read_json(text.as_bytes()).ok() } else { None };
     parsed.unwrap_or_else(|| text.into())
 }
 
@@ -138,4 +146,27 @@ pub(crate) fn headers_of(headers: &reqwest::header::HeaderMap) -> Map<String, Va
         (name.to_string(), joined.join(", ").into())
     });
     values.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_64_bits_is_not_rounded() {
+        let text = r#"{"wei": 340282366920938463463374607431768211456}"#;
+        let body =
+            Body { bytes: text.into(), is_cut: false, media: "application/json".into(), charset: None };
+        let value = value_of(&body);
+        assert_eq!(value, text);
+        let shape = |select: Option<&str>| ResponseShape {
+            select: select.map(|path| JsonQuery::parse(path).unwrap()),
+            template: None,
+            max_bytes: 1000,
+        };
+        assert_eq!(shape(None).shape(200, value.clone()).unwrap().0, text);
+        let error = shape(Some("$.wei")).shape(200, value).unwrap_err();
+        assert_eq!(error.code(), "http_bad_answer");
+        assert!(error.to_string().contains("does not fit 64 bits"), "{error}");
+    }
 }

@@ -22,9 +22,10 @@ fn parse() -> Computed {
         .output("value", any("what it says"))
         .pure();
     Computed::new(definition, |_, inputs| {
-        let parsed: Value = serde_json::from_str(inputs.text("text")?.trim()).map_err(|error| {
-            NodeError::fatal(format!("the text is not valid JSON: {error}")).with_code("bad_json")
-        })?;
+        let parsed: Value =
+            agent_types::read_json(inputs.text("text")?.trim().as_bytes()).map_err(|error| {
+                NodeError::fatal(format!("the text is not valid JSON: {error}")).with_code("bad_json")
+            })?;
         Ok(Outputs::value(parsed))
     })
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(
         let result: rquickjs::Value<'_> = main.call((rquickjs::function::Rest(arguments),))?;
         write.call::<_, String>((result,))
     })?;
-    serde_json::from_str(&text)
+    agent_types::read_json(text.as_bytes())
         .map_err(|error| Fault::new("script_result", format!("the result is not valid JSON: {error}")))
 }
 

@@ -230,7 +230,7 @@ impl CommandCall {
         // Programs end their last line, and a value has none.
         let output =
             output.strip_suffix('\n').map_or(&*output, |output| output.trim_end_matches('\r')).to_owned();
-        let value = || serde_json::from_str::<Value>(&output);
+        let value = || agent_types::read_json::<Value>(output.as_bytes());
         match self.output {
             OutputFormat::Text => Ok(ToolOutput::Text(output)),
             OutputFormat::Auto => Ok(match value() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use agent_types::nearest;
+use agent_types::{nearest, read_json};
 use serde::de::DeserializeOwned;
 
 use crate::provider::{BrokenTool, Fault, FilePlace};
@@ -48,7 +48,7 @@ pub struct SyntaxError {
 /// # Errors
 /// Invalid JSON, a part of the wrong type, or an unknown key (with a suggestion), with line and column.
 pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, SyntaxError> {
-    serde_json::from_str(text).map_err(|error| {
+    read_json(text.as_bytes()).map_err(|error| {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
         SyntaxError {

@@ -99,7 +99,7 @@ fn parse_input(option: &str, input: &str) -> Result<RawArgument, Failure> {
     };
     let (name, value) = input.split_once('=').ok_or_else(bad)?;
     if let Some(name) = name.strip_suffix(':') {
-        let value = serde_json::from_str(value).map_err(|error| {
+        let value = agent_types::read_json(value.as_bytes()).map_err(|error| {
             Failure::usage(format!("`{option} {input}`: {error}")).with_help("write the value as JSON")
         })?;
         return named(name, RawValue::Json(value)).ok_or_else(bad);
@@ -117,7 +117,7 @@ fn named(name: &str, value: RawValue) -> Option<RawArgument> {
 
 fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
     let value = if path == Path::new("-") {
-        serde_json::from_str(&stdin()?)
+        agent_types::read_json(stdin()?.as_bytes())
             .map_err(|error| Failure::new(Exit::Invalid, "bad_json", format!("stdin: {error}")))?
     } else {
         read_json(path)?
@@ -153,7 +153,7 @@ pub(crate) fn text_file(path: &Path) -> Result<String, Failure> {
 /// A file with a JSON value; `-` reads stdin.
 pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
     let text = if path == std::path::Path::new("-") { stdin()? } else { text_file(path)? };
-    serde_json::from_str(&text).map_err(|error| {
+    agent_types::read_json(text.as_bytes()).map_err(|error| {
         let (line, column) = (Some(error.line()), Some(error.column()));
         Failure::new(crate::failure::Exit::Invalid, "bad_json", error.to_string()).at(path, line, column)
     })

@@ -35,7 +35,7 @@ impl From<ReadError> for ProjectError {
 /// Those of [`read_file`], and invalid JSON, with line and column.
 pub fn read_json(path: &Path) -> Result<Value, ProjectError> {
     let text = read_file(path)?;
-    serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(path, &error)))
+    agent_types::read_json(text.as_bytes()).map_err(|error| ProjectError::Json(json_error(path, &error)))
 }
 
 /// The folder of a project: this one, or the closest one above it.

@@ -47,7 +47,7 @@ impl Answer {
     /// A value as it is written by hand: JSON where it reads as JSON, else a text.
     #[must_use]
     pub fn written(text: &str) -> Self {
-        Self::Value(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
+        Self::Value(agent_types::read_json(text.as_bytes()).unwrap_or_else(|_| Value::from(text)))
     }
 
     /// The arguments that it changes.

@@ -124,7 +124,7 @@ pub(crate) async fn read_up_to(body: Body, limit: usize, app: &App) -> Result<By
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Whether it is JSON at all is told apart from whether it has the right form.
-    serde_json::from_slice(bytes).map_err(|error| {
+    agent_types::read_json(bytes).map_err(|error| {
         let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
         let code = if error.is_data() { "bad_value" } else { "bad_json" };
         Problem::new(status, code, error.to_string())

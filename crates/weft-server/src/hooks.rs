@@ -61,9 +61,9 @@ async fn answer(
     })
 }
 
-/// A body: JSON, or else a text.
+/// A body: JSON, or else a text. One with a whole number beyond 64 bits is a text: as JSON it would be rounded.
 pub(crate) fn value_of(body: &[u8]) -> Value {
-    serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
+    agent_types::read_json(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 
 /// The webhook of an id.

@@ -288,7 +288,7 @@ impl Workflow {
     /// [`LoadError::Syntax`] where it is not valid JSON, else [`LoadError::Shape`] with every fault.
     pub fn from_json(text: &str) -> Result<Self, LoadError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
+        let value = agent_types::read_json(text.as_bytes()).map_err(|error| LoadError::Syntax {
             line: error.line(),
             column: error.column(),
             message: without_place(&error),

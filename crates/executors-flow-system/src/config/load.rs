@@ -22,7 +22,7 @@ impl FlowsFile {
     /// Invalid JSON, with line and column; else everything that does not fit, each with its JSON pointer, unknown keys
     /// with a suggestion.
     pub fn from_json(text: &str) -> Result<Self, FlowsError> {
-        let value: Value = serde_json::from_str(text).map_err(|error| {
+        let value: Value = agent_types::read_json(text.as_bytes()).map_err(|error| {
             let message = error.to_string();
             let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
             FlowsError::Json { line: error.line(), column: error.column(), message: message.to_owned() }

@@ -23,7 +23,7 @@ pub(super) fn read_message(text: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleSe
     if text.is_empty() {
         return Ok(None);
     }
-    let value: Value = serde_json::from_slice(text).map_err(|error| Unreadable {
+    let value: Value = agent_types::read_json(text).map_err(|error| Unreadable {
         error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
         id: None,
     })?;

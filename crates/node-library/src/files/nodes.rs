@@ -128,7 +128,7 @@ fn decoded(path: &str, content: Vec<u8>, form: &str) -> Result<Value, NodeError>
     if form != "json" {
         return Ok(text.into());
     }
-    serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
+    agent_types::read_json(text.trim_start_matches('\u{feff}').as_bytes()).map_err(|error| {
         NodeError::fatal(format!("`{path}` is not valid JSON: {error}")).with_code("bad_json")
     })
 }

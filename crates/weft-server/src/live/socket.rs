@@ -141,7 +141,7 @@ impl Session {
             }
             Some(Ok(Message::Text(text))) => text,
         };
-        match serde_json::from_str(&text) {
+        match agent_types::read_json(text.as_bytes()) {
             Ok(ClientFrame::Hello { .. }) => self.greet().await,
             Ok(ClientFrame::Sub { run, after_seq }) => self.subscribe(RunId::new(run), after_seq).await,
             Ok(ClientFrame::Unsub { run }) => {

@@ -81,7 +81,7 @@ pub(super) fn answer(context: &Context, arguments: &RunsAnswerArguments) -> Resu
 pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Result<Exit, Failure> {
     let (runs, run) = open(context, &arguments.run, arguments.script.clone())?;
     let changed = arguments.arguments.as_deref().map(|text| {
-        serde_json::from_str(text).map_err(|error| {
+        agent_types::read_json(text.as_bytes()).map_err(|error| {
             Failure::usage(format!("`--arguments`: {error}")).with_help("write a JSON object")
         })
     });
