@@ -1,11 +1,13 @@
 //! Records of triggers.
 
+use std::time::Duration;
+
 use agent_types::{RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::due::{Due, due};
+use crate::due::{Due, Tick, due};
 use crate::file::Trigger;
 
 /// Runs that a record lists at most.
@@ -40,6 +42,19 @@ impl TriggerRun {
     }
 }
 
+/// Time after which a claim whose runs have not begun is free again: the process that made it has ended.
+const CLAIM: Duration = Duration::from_mins(1);
+
+/// Firings that a process has claimed and that it begins now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Claim {
+    at: Timestamp,
+    /// The moment up to which the times were seen to before.
+    before: Option<Timestamp>,
+    /// The moments with their runs, in order.
+    runs: Vec<(Timestamp, RunId)>,
+}
+
 /// Record of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerRecord {
@@ -52,6 +67,9 @@ pub struct TriggerRecord {
     /// The times that were seen to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     times: Option<String>,
+    /// The firings that begin now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<Claim>,
 }
 
 impl TriggerRecord {
@@ -61,44 +79,87 @@ impl TriggerRecord {
         Self { seen: Some(moment), ..Self::default() }
     }
 
-    /// The moment up to which its times are seen to.
-    #[must_use]
-    pub const fn seen_to(&self) -> Option<Timestamp> {
-        self.seen
-    }
-
     /// The same, with its times seen to up to a moment.
     #[must_use]
-    pub const fn up_to(mut self, moment: Timestamp) -> Self {
+    pub fn up_to(mut self, moment: Timestamp) -> Self {
         self.seen = Some(moment);
         self
     }
 
-    /// Due firings at a moment, and the record that has seen them.
+    /// The moment until which another process may begin the firings that it has claimed.
+    #[must_use]
+    pub fn claimed_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.claim.as_ref().map(|claim| claim.at.plus(CLAIM)).filter(|until| *until > now)
+    }
+
+    /// Returns `true` if the firings that were claimed at a moment should not be begun any more, lest another process does.
+    #[must_use]
+    pub fn is_claim_late(claimed: Timestamp, now: Timestamp) -> bool {
+        claimed.plus(CLAIM / 2) <= now
+    }
+
+    /// The same without a claim: moments whose runs have not begun are not seen to.
+    ///
+    /// # Errors
+    /// Those of `has_begun`.
+    pub fn recovered<E>(mut self, has_begun: impl Fn(&RunId) -> Result<bool, E>) -> Result<Self, E> {
+        let Some(claim) = self.claim.take() else { return Ok(self) };
+        let mut seen = claim.before;
+        for (at, run) in claim.runs {
+            if !has_begun(&run)? {
+                self.seen = seen;
+                break;
+            }
+            seen = Some(at);
+        }
+        Ok(self)
+    }
+
+    /// The same when its claim has ended. Where a firing could not begin, its moment and those behind it are due again.
+    #[must_use]
+    pub fn released(mut self, from: Option<Timestamp>) -> Self {
+        self.claim = None;
+        self.seen = from.or(self.seen);
+        self
+    }
+
+    /// The moment up to which its times were seen to before its claim.
+    #[must_use]
+    pub fn before_claim(&self) -> Option<Timestamp> {
+        self.claim.as_ref()?.before
+    }
+
+    /// Due firings at a moment, and the record that has seen them and claims their runs.
     ///
     /// A trigger whose times were changed, or that was not enabled before, begins at that moment and has missed nothing.
     #[must_use]
-    pub fn claimed(mut self, trigger: &Trigger, now: Timestamp) -> (Self, Due) {
+    pub fn claimed(mut self, trigger: &Trigger, now: Timestamp) -> (Self, Vec<(Tick, RunId)>, Due) {
         let times = if trigger.enabled { trigger.kind.times() } else { String::new() };
         if self.times.as_ref().is_some_and(|before| *before != times) {
             self.seen = Some(now);
         }
         self.times = Some(times);
         let due = due(trigger, &self, now);
+        let ticks: Vec<_> = due.ticks.iter().map(|tick| (*tick, RunId::generate())).collect();
+        let before = self.seen;
         self.seen = due.seen.or(self.seen);
-        (self, due)
+        if !ticks.is_empty() {
+            let runs = ticks.iter().map(|(tick, run)| (tick.at, run.clone())).collect();
+            self.claim = Some(Claim { at: now, before, runs });
+        }
+        (self, ticks, due)
     }
 
-    /// Returns `true` if another record has seen the same times up to the same moment.
+    /// Returns `true` if another record has seen the same times up to the same moment, with the same claim.
     #[must_use]
     pub fn is_seen_as(&self, other: &Self) -> bool {
-        (self.seen, &self.times) == (other.seen, &other.times)
+        (self.seen, &self.times, &self.claim) == (other.seen, &other.times, &other.claim)
     }
 
     /// The same with the times of another record seen to.
     #[must_use]
     pub fn seen_as(mut self, other: &Self) -> Self {
-        (self.seen, self.times) = (other.seen, other.times.clone());
+        (self.seen, self.times, self.claim) = (other.seen, other.times.clone(), other.claim.clone());
         self
     }
 

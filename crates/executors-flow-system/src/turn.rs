@@ -8,7 +8,8 @@ use agent_types::{
     ResumeLog, RunStatus, StoredEvent, Timestamp,
 };
 use futures::future::{Either, select};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tool_registry::ToolContext;
 
 use crate::config::When;
@@ -49,6 +50,13 @@ pub(crate) struct Turn<'t> {
     pub(crate) may_ask: bool,
 }
 
+/// Question of a timer to the agent.
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    timer: String,
+    message: String,
+}
+
 impl<'t> Turn<'t> {
     pub(crate) fn new(
         shared: &'t Arc<Shared>,
@@ -79,32 +87,47 @@ impl<'t> Turn<'t> {
     /// Handles the message. The run always gets an end.
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
+        if let Some(asked) = self.recorded_question() {
+            self.begin(None, Some(&asked.timer), resumed);
+            let result = self.ask_for_timer(resumed, asked).await;
+            return self.finish(result, true);
+        }
         self.begin(Some(self.message.text.clone()), None, resumed);
         let result = self.answer(resumed).await;
         if result.is_err() {
             // The message was said, whatever came of it.
             let _ = self.record(vec![user_said(&self)]).await;
         }
-        self.finish(result, None)
+        self.finish(result, false)
     }
 
     /// Lets a timer go off.
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        self.begin(None, Some(&timer.id), self.was_in_agent());
+        let resumed = self.was_in_agent();
+        self.begin(None, Some(&timer.id), resumed);
         self.may_ask = false;
-        self.emit(EventBody::LogLine {
-            level: "info".into(),
-            message: format!("the timer `{}` went off", timer.id),
-        });
-        let result = self.fire_step(timer).await;
-        self.finish(result, Some(timer))
+        let asked = match &timer.step {
+            TimerStep::Ask(template) => {
+                Some(Asked { timer: timer.id.clone(), message: self.fill(template, &Value::Null) })
+            }
+            TimerStep::Reply(_) | TimerStep::Flow(_) | TimerStep::Action(_) => None,
+        };
+        let message = format!("the timer `{}` went off", timer.id);
+        let line = EventBody::LogLine { level: "info".into(), message };
+        // A run that is resumed asks the same.
+        self.events.emit_with(line, asked.as_ref().map(|asked| json!(asked)).as_ref());
+        let result = match asked {
+            Some(asked) => self.ask_for_timer(resumed, asked).await,
+            None => self.fire_step(timer).await,
+        };
+        self.finish(result, true)
     }
 
     /// Runs a flow or a system action by its id.
     pub(crate) async fn run_by_id(mut self, target: Trigger) -> Result<Handled, OrchestratorError> {
         self.begin(Some(self.message.text.clone()).filter(|text| !text.is_empty()), None, false);
         let result = self.run_target(target).await;
-        self.finish(result, None)
+        self.finish(result, false)
     }
 
     async fn run_target(&mut self, target: Trigger) -> Result<Handled, OrchestratorError> {
@@ -349,13 +372,11 @@ impl<'t> Turn<'t> {
             TimerStep::Reply(template) => {
                 let text = Some(self.fill(template, &Value::Null));
                 let handled = self.handled(ExitReason::FlowCompleted, text, None);
-                return self.after_timer(handled, timer).await;
+                return self.after_timer(handled, &timer.id).await;
             }
             TimerStep::Ask(template) => {
-                self.message.text = self.fill(template, &Value::Null);
-                self.asked_by = Some(timer.id.clone());
-                let handled = self.ask_agent(self.was_in_agent(), None).await?;
-                return self.after_timer(handled, timer).await;
+                let message = self.fill(template, &Value::Null);
+                return self.ask_for_timer(self.was_in_agent(), Asked { timer: timer.id.clone(), message }).await;
             }
             TimerStep::Flow(at) => Trigger::Flow(*at),
             TimerStep::Action(at) => Trigger::Action(*at),
@@ -367,12 +388,26 @@ impl<'t> Turn<'t> {
             }
             Decision::Ask(_) | Decision::Continue => self.continued(flow, action),
         };
-        self.after_timer(handled, timer).await
+        self.after_timer(handled, &timer.id).await
+    }
+
+    /// Asks the agent in place of a user.
+    async fn ask_for_timer(&mut self, resumed: bool, asked: Asked) -> Result<Handled, OrchestratorError> {
+        let Asked { timer, message } = asked;
+        (self.message.text, self.asked_by) = (message, Some(timer.clone()));
+        let handled = self.ask_agent(resumed, None).await?;
+        self.after_timer(handled, &timer).await
+    }
+
+    /// The question of the timer whose run is resumed.
+    fn recorded_question(&self) -> Option<Asked> {
+        let recorded = self.cx.recorded_value(|body| matches!(body, EventBody::LogLine { .. }))?;
+        serde_json::from_value(recorded).ok()
     }
 
     /// Says and keeps the reply of a timer.
-    async fn after_timer(&mut self, handled: Handled, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        let mut handled = Handled { timer: Some(timer.id.clone()), ..handled };
+    async fn after_timer(&mut self, handled: Handled, timer: &str) -> Result<Handled, OrchestratorError> {
+        let mut handled = Handled { timer: Some(timer.to_owned()), ..handled };
         if handled.outcome.is_none() {
             self.say(&mut handled);
             let reply = reply_said(self, &handled);
@@ -416,7 +451,7 @@ impl<'t> Turn<'t> {
     fn finish(
         &self,
         result: Result<Handled, OrchestratorError>,
-        timer: Option<&Timer>,
+        of_timer: bool,
     ) -> Result<Handled, OrchestratorError> {
         if self.events.finish() {
             return result;
@@ -429,7 +464,7 @@ impl<'t> Turn<'t> {
                 status: exit_status(handled.exit),
                 exit: Some(handled.exit),
                 kind: (handled.exit == ExitReason::ToolError)
-                    .then(|| kind_of(handled, timer, self.has_continued).to_owned()),
+                    .then(|| kind_of(handled, of_timer, self.has_continued).to_owned()),
                 partial: Some(handled.partial),
                 message: handled.error.clone(),
             },
@@ -564,12 +599,12 @@ fn reply_said(turn: &Turn<'_>, handled: &Handled) -> Option<Entry> {
 }
 
 /// The kind of a failure, for the end of the run.
-const fn kind_of(handled: &Handled, timer: Option<&Timer>, has_continued: bool) -> &'static str {
+const fn kind_of(handled: &Handled, of_timer: bool, has_continued: bool) -> &'static str {
     match (&handled.flow, &handled.action) {
         _ if has_continued => "failed_and_continued",
         (Some(_), _) => "flow_failed",
         (None, Some(_)) => "action_failed",
-        (None, None) if timer.is_some() => "timer_failed",
+        (None, None) if of_timer => "timer_failed",
         (None, None) => "failed",
     }
 }

@@ -1,6 +1,6 @@
 //! Records of triggers in the store, events that wait for agents, and events that reached none.
 
-use agent_triggers::{DeadLetter, Due, Trigger, TriggerRecord};
+use agent_triggers::{DeadLetter, Tick, Trigger, TriggerRecord};
 use agent_types::{RunId, Timestamp};
 use run_store::{Store, StoreError};
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ use crate::project::Project;
 pub struct TriggerStore<'p>(Option<&'p Store>);
 
 /// Due firings of a trigger, taken by one caller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ClaimedDue {
-    /// The firings, and the next moment.
-    pub due: Due,
-    /// The moment up to which the trigger was seen to.
-    before: Option<Timestamp>,
+    /// The firings, with the runs that they are to begin.
+    pub ticks: Vec<(Tick, RunId)>,
+    /// The next moment.
+    pub next: Option<Timestamp>,
     /// Its record since.
     after: TriggerRecord,
 }
@@ -78,24 +78,34 @@ impl TriggerStore<'_> {
         Ok(add_dead_letter(store, letter)?)
     }
 
-    /// Takes what is due of a trigger. It is recorded before it fires, so that no two callers get the same.
+    /// Takes what is due of a trigger. It is recorded before it fires, so that no two callers get the same. What a process
+    /// claimed that ended before its runs began is due again.
     ///
     /// # Errors
     /// The store cannot be used.
     pub fn claim_due(&self, trigger: &Trigger, now: Timestamp) -> Result<ClaimedDue, ProjectError> {
         let before = self.record(&trigger.id)?;
-        let (after, due) = before.clone().claimed(trigger, now);
-        let mut claimed = ClaimedDue { due, before: before.seen_to(), after };
-        if !before.is_seen_as(&claimed.after)
-            && !self.swap_seen(&trigger.id, before, claimed.after.clone())?
-        {
-            // Another process was faster, and fires it.
-            claimed.due.ticks.clear();
+        if let Some(until) = before.claimed_until(now) {
+            return Ok(ClaimedDue { next: Some(until), ..ClaimedDue::default() });
         }
-        Ok(claimed)
+        let recovered = before.clone().recovered(|run| self.has_begun(run))?;
+        let (after, mut ticks, due) = recovered.claimed(trigger, now);
+        if !before.is_seen_as(&after) && !self.swap_seen(&trigger.id, before, after.clone())? {
+            // Another process was faster, and fires it.
+            ticks.clear();
+        }
+        Ok(ClaimedDue { ticks, next: due.next, after })
     }
 
-    /// Puts the firings of a claim behind a moment back, unless more was claimed meanwhile.
+    /// Ends a claim whose firings have begun.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn finish_due(&self, id: &str, claimed: &ClaimedDue) -> Result<(), ProjectError> {
+        self.swap_seen(id, claimed.after.clone(), claimed.after.clone().released(None)).map(drop)
+    }
+
+    /// Ends a claim, and puts its firings behind a moment back, unless more was claimed meanwhile.
     ///
     /// # Errors
     /// The store cannot be used.
@@ -105,8 +115,16 @@ impl TriggerStore<'_> {
         claimed: &ClaimedDue,
         from: Option<Timestamp>,
     ) -> Result<(), ProjectError> {
-        let Some(from) = from.or(claimed.before) else { return Ok(()) };
-        self.swap_seen(id, claimed.after.clone(), claimed.after.clone().up_to(from)).map(drop)
+        let from = from.or_else(|| claimed.after.before_claim());
+        self.swap_seen(id, claimed.after.clone(), claimed.after.clone().released(from)).map(drop)
+    }
+
+    fn has_begun(self, run: &RunId) -> Result<bool, ProjectError> {
+        match self.0.map(|store| store.known(run)) {
+            Some(Ok(_)) => Ok(true),
+            None | Some(Err(StoreError::UnknownRun { .. })) => Ok(false),
+            Some(Err(error)) => Err(error.into()),
+        }
     }
 
     /// Replaces the moment up to which a trigger is seen to; gives whether it was still the one before.
@@ -191,10 +209,9 @@ impl TriggerStore<'_> {
         for waiting in
             waiting(store.value(&waiting_key(agent))?).iter().filter(|waiting| waiting.is_free(now))
         {
-            match waiting.run().map(|run| (run, store.known(run))) {
-                None | Some((_, Err(StoreError::UnknownRun { .. }))) => is_any = true,
-                Some((run, Ok(_))) => self.finish_event(agent, run)?,
-                Some((_, Err(error))) => return Err(error.into()),
+            match waiting.run() {
+                Some(run) if self.has_begun(run)? => self.finish_event(agent, run)?,
+                Some(_) | None => is_any = true,
             }
         }
         Ok(is_any)
@@ -244,12 +261,17 @@ mod tests {
     fn a_firing_is_claimed_once_and_can_be_put_back() {
         let (store, trigger) = (Store::memory().unwrap(), pulse());
         let triggers = TriggerStore(Some(&store));
-        let ticks = |now| triggers.claim_due(&trigger, moment(now)).unwrap().due.ticks.len();
+        let claim = |now| triggers.claim_due(&trigger, moment(now)).unwrap();
+        let ticks = |now| {
+            let claimed = claim(now);
+            triggers.finish_due("pulse", &claimed).unwrap();
+            claimed.ticks.len()
+        };
         assert_eq!(ticks(0), 0);
-        let claimed = triggers.claim_due(&trigger, moment(3)).unwrap();
-        assert_eq!((claimed.due.ticks.len(), ticks(3)), (3, 0));
+        let claimed = claim(3);
+        assert_eq!((claimed.ticks.len(), claim(3).ticks.len(), claim(9).ticks.len()), (3, 0, 0));
         // The first began, and the queue was full behind it.
-        triggers.put_due_back("pulse", &claimed, Some(claimed.due.ticks[0].at)).unwrap();
+        triggers.put_due_back("pulse", &claimed, Some(claimed.ticks[0].0.at)).unwrap();
         assert_eq!((ticks(3), ticks(3)), (2, 0));
         // What was read before another claimed is claimed no more.
         let before = triggers.record("pulse").unwrap();
@@ -258,6 +280,37 @@ mod tests {
         // Nor is it put back then.
         triggers.put_due_back("pulse", &claimed, None).unwrap();
         assert_eq!(ticks(4), 0);
+    }
+
+    #[test]
+    fn what_a_process_claimed_and_did_not_begin_is_due_again() {
+        let (store, trigger) = (Store::memory().unwrap(), pulse());
+        let triggers = TriggerStore(Some(&store));
+        let claim = |now| triggers.claim_due(&trigger, moment(now)).unwrap();
+        assert!(claim(0).ticks.is_empty());
+        let claimed = claim(3);
+        let clock: std::sync::Arc<dyn agent_types::Clock> = std::sync::Arc::new(agent_types::SystemClock);
+        drop(store.begin(run_store::NewRun::new(claimed.ticks[0].1.clone()), clock).unwrap());
+        // The process ended behind the first.
+        assert_eq!((claim(4).ticks.len(), claim(62).ticks.len()), (0, 0));
+        let again: Vec<Timestamp> = claim(63).ticks.iter().map(|(tick, _)| tick.at).collect();
+        assert_eq!(
+            (again[0], again.last()),
+            (moment(53), Some(&moment(63))),
+            "the newest ten, and one on time"
+        );
+        assert_eq!(claim(64).next, Some(moment(123)));
+        // A trigger of times that are rare has exactly those that did not begin.
+        let text = r#"{"triggers": [{"id": "rare", "every_ms": 1000000, "missed": "all"}]}"#;
+        let rare = agent_triggers::TriggerFile::from_json(text).unwrap().triggers.remove(0);
+        let claim = |now| triggers.claim_due(&rare, moment(now)).unwrap();
+        assert!(claim(0).ticks.is_empty());
+        let first = claim(2000).ticks;
+        assert_eq!(first.len(), 2);
+        assert_eq!(
+            claim(2060).ticks.iter().map(|(tick, _)| tick.at).collect::<Vec<_>>(),
+            [moment(1000), moment(2000)]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_triggers::{DeadLetter, Tick, TriggerRun};
+use agent_triggers::{DeadLetter, Tick, TriggerRecord, TriggerRun};
 use agent_types::{RunId, Timestamp};
 use serde_json::{Value, json};
 use weft_project::{AgentTrigger, PathWatch, PlannedEvent, Project};
@@ -148,7 +148,17 @@ impl Triggers<'_> {
 
     /// Begins the run of a trigger, and keeps that it fired.
     async fn fire(&self, entry: &AgentTrigger, firing: Firing) -> Result<RunHandle, RunsError> {
-        let begun = self.runs.begin_agent(trigger_request(entry, &firing)).await;
+        self.fire_as(entry, firing, RunId::generate()).await
+    }
+
+    /// The same with the id of the run.
+    async fn fire_as(
+        &self,
+        entry: &AgentTrigger,
+        firing: Firing,
+        run: RunId,
+    ) -> Result<RunHandle, RunsError> {
+        let begun = self.runs.begin_agent_as(trigger_request(entry, &firing), run).await;
         // A run that has begun is in the record already.
         if let Some(error) = fault(&begun) {
             log::warn!("the trigger `{}` starts no run: {error}", entry.trigger.id);
@@ -193,18 +203,27 @@ impl Triggers<'_> {
         let trigger = entry.trigger.clone();
         let claim = move |project: &Arc<Project>| Ok(project.trigger_store()?.claim_due(&trigger, now)?);
         let claimed = self.runs.with_project(claim).await?;
-        let (next, mut fired) = (claimed.due.next, None);
-        for tick in claimed.due.ticks.clone() {
+        let (next, mut fired, mut is_full) = (claimed.next, None, false);
+        for (tick, run) in &claimed.ticks {
             // What else kept its run from beginning is logged and kept.
-            if is_deferred(&self.fire(entry, Firing::of_tick(&tick)).await) {
-                let id = entry.trigger.id.clone();
-                let put_back = move |project: &Arc<Project>| {
-                    Ok(project.trigger_store()?.put_due_back(&id, &claimed, fired)?)
-                };
-                self.runs.with_project(put_back).await?;
+            is_full = TriggerRecord::is_claim_late(now, self.runs.0.clock.now())
+                || is_deferred(&self.fire_as(entry, Firing::of_tick(tick), run.clone()).await);
+            if is_full {
                 break;
             }
             fired = Some(tick.at);
+        }
+        if !claimed.ticks.is_empty() {
+            let id = entry.trigger.id.clone();
+            let end = move |project: &Arc<Project>| {
+                let store = project.trigger_store()?;
+                Ok(if is_full {
+                    store.put_due_back(&id, &claimed, fired)
+                } else {
+                    store.finish_due(&id, &claimed)
+                }?)
+            };
+            self.runs.with_project(end).await?;
         }
         Ok(next)
     }

@@ -550,3 +550,40 @@ async fn passes_of_loops_are_read_page_by_page() {
     assert_eq!(bad.code(), "bad_cursor");
     assert_eq!(server.get("/api/runs/none/loops").await.expect(404).code(), "unknown_run");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_that_waits_for_an_approval_resumes_with_its_own_message() {
+    let flows = r#"{"timers": [{"timer_id": "idle", "delay_ms": 100, "max_triggers": 1, "action": {"ask": "Look at the clock for {$ctx.session}."}}]}"#;
+    let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["system:get_current_time"],
+        "approval": {"tools": {"system:get_current_time": "ask"}}}"#;
+    let asked = json!({"contains": ["Look at the clock for one."]});
+    let script = [
+        json!({"text": "Hello."}),
+        json!({"text": "<ACTION><tool name=\"system:get_current_time\"></tool></ACTION>", "request": asked}),
+        json!({"text": "It is late.", "request": asked}),
+    ];
+    let script = script.map(|line| line.to_string()).join("\n");
+    let server = serve(&[("agents/plain.json", agent), ("flows.json", flows), ("script.jsonl", &script)]);
+    server.post("/api/chat/plain/threads/one/messages", &json!({"text": "Hi."})).await.expect(202);
+    let run = waiting_run(&server).await;
+    let ask =
+        server.get(&format!("/api/runs/{run}")).await.json()["asks"][0]["ask"].as_str().unwrap().to_owned();
+    server.post(&format!("/api/asks/{run}.{ask}"), &json!({"approve": true})).await.expect(202);
+    let done = server.until(&run, "ok").await;
+    assert_eq!(done["text"], "It is late.");
+    let thread = server.get("/api/chat/plain/threads/one/messages").await.expect(200).body;
+    assert!(thread.contains("It is late."), "{thread}");
+}
+
+/// The run that waits.
+async fn waiting_run(server: &crate::common::Running) -> String {
+    for _ in 0..400 {
+        let runs = server.get("/api/runs").await.expect(200).json();
+        let waits = runs.as_array().unwrap().iter().find(|run| run["status"] == "waiting");
+        if let Some(run) = waits {
+            return run["run"].as_str().unwrap().to_owned();
+        }
+        pause(20).await;
+    }
+    panic!("no run waits: {}", server.get("/api/runs").await.body);
+}

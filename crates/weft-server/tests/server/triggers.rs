@@ -132,6 +132,29 @@ async fn a_time_that_was_missed_fires_when_a_server_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_a_server_claimed_before_it_died_fires_with_the_next() {
+    let folder = project(&[PLAIN]);
+    let now = agent_types::Timestamp::from_system().as_millis();
+    let ago = |minutes: i64| agent_types::Timestamp::from_millis(now - minutes * 60_000);
+    let list = json!([{"id": "daily", "every_ms": 86_400_000, "message": "Hello?"}]);
+    write(folder.path(), "agents/plain.triggers.json", &triggers(&list));
+    let mut options = weft_project::ProjectOptions::default();
+    options.environment = None;
+    let before = weft_project::Project::open(folder.path(), &options).unwrap();
+    let store = before.trigger_store().unwrap();
+    let seen = ago(24 * 60 + 5);
+    store.update("daily", move |record| record.up_to(seen)).unwrap();
+    let trigger = before.trigger("daily").unwrap().trigger.clone();
+    assert_eq!(store.claim_due(&trigger, ago(5)).unwrap().ticks.len(), 1);
+    // Nothing more is due for a day.
+    assert!(store.claim_due(&trigger, ago(5)).unwrap().ticks.is_empty());
+    drop(before);
+    let server = serve_with(folder, |_| ());
+    let fired = runs(&server, "daily", 1).await;
+    assert_eq!((fired.len(), &fired[0]["cause"]), (1, &json!("missed")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_published_event_wakes_its_agents_and_a_chain_ends() {
     let agent = json!({"id": "echo", "name": "Echo", "subscribed_event_types": ["ping"],
         "tool_ids_inventory": ["system:publish_event"]});
