@@ -35,6 +35,7 @@ use workflow_engine::NodeCatalog;
 pub use agent_env::{InTurn, LlmNodeConfig};
 pub use agent_node::{AgentLookupError, AgentSource};
 pub use history::{MemoryThreads, ThreadError, Threads};
+pub use tool_node::ToolEffect;
 
 /// Adds the `agent:` nodes, `core:Tool` and `core:Knowledge` to a catalogue.
 pub fn register(catalog: &mut NodeCatalog) {
@@ -51,7 +52,12 @@ pub fn register(catalog: &mut NodeCatalog) {
         .register(structured::Extract::new())
         .register(classify::Classify::new())
         .register(agent_node::AgentNode::new())
-        .register(tool_node::ToolNode::new())
+        .register(tool_node::ToolNode::new(Box::new(|_| None)))
         .register(knowledge::Knowledge::new());
     catalog.describe("zh", &chinese::WORDS);
+}
+
+/// Replaces `core:Tool` by one that has the effect of the tool that its settings name.
+pub fn register_tool_effects(catalog: &mut NodeCatalog, effect: Box<ToolEffect>) {
+    catalog.register(tool_node::ToolNode::new(effect));
 }

@@ -12,8 +12,14 @@ use crate::execute::{STREAM, run_call};
 /// Input that holds arguments as one object.
 const ARGUMENTS: &str = "arguments";
 
+/// Effect of a tool by its id; `None` where it is not known before the call.
+pub type ToolEffect = dyn Fn(&str) -> Option<bool> + Send + Sync;
+
 /// Calls one tool.
-pub(crate) struct ToolNode(NodeDefinition);
+pub(crate) struct ToolNode {
+    definition: NodeDefinition,
+    effect: Box<ToolEffect>,
+}
 
 /// The settings.
 struct Settings {
@@ -22,7 +28,7 @@ struct Settings {
 }
 
 impl ToolNode {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(effect: Box<ToolEffect>) -> Self {
         let definition = NodeDefinition::new(
             "core:Tool",
             "Calls a tool of the project: each parameter of the tool is an input. Approvals, limits and retries count as for any call of it.",
@@ -39,14 +45,19 @@ impl ToolNode {
         .dynamic_inputs(DynamicSlots::Any)
         .effect()
         .idempotent();
-        Self(definition)
+        Self { definition, effect }
     }
 }
 
 #[async_trait]
 impl Node for ToolNode {
     fn definition(&self) -> &NodeDefinition {
-        &self.0
+        &self.definition
+    }
+
+    fn has_effect(&self, config: &Map<String, Value>) -> bool {
+        let named = config.get("tool").and_then(Value::as_str);
+        named.and_then(|tool| (self.effect)(tool)).unwrap_or(self.definition.effect)
     }
 
     fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {

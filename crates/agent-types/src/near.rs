@@ -18,11 +18,14 @@ pub fn fold(name: &str) -> String {
 
 /// The candidate that `name` most probably means; `None` when nothing is near.
 ///
+/// A candidate of another namespace counts only where that is misspelt, or where it has the same name otherwise.
+///
 /// ```
 /// assert_eq!(agent_types::nearest("playerId", ["player_id", "name"]), Some("player_id"));
 /// assert_eq!(agent_types::nearest("colour", ["limit"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates = candidates.into_iter().filter(|candidate| is_of_namespace(name, candidate));
     best(name, candidates).filter(|(score, _)| score.is_near()).map(|(_, candidate)| candidate)
 }
 
@@ -33,6 +36,15 @@ pub fn ranked<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> 
         candidates.into_iter().map(|candidate| (target.score(candidate), candidate)).collect();
     scored.sort_by_key(|(score, _)| score.rank());
     scored.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Returns `false` for two names of namespaces that have nothing to do with each other.
+fn is_of_namespace(name: &str, candidate: &str) -> bool {
+    let (Some((own, name)), Some((other, candidate))) = (name.split_once(':'), candidate.split_once(':'))
+    else {
+        return true;
+    };
+    fold(name) == fold(candidate) || Target::new(own).compare(other).is_near()
 }
 
 fn best<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<(Score, &'a str)> {
@@ -182,6 +194,16 @@ mod tests {
         check("summarise_txt", &["kb:query", "workflow:summarize_text"], Some("workflow:summarize_text"));
         check("tools:get_tiem", &["get_time", "set_time"], Some("get_time"));
         check("x", &[], None);
+    }
+
+    #[test]
+    fn namespaces_are_not_crossed() {
+        check("nowhere:tool", &["node:core:Tool"], None);
+        check("kb:summarize", &["workflow:summarise"], None);
+        check("kb:summarize", &["workflow:summarise", "kb:summaries"], Some("kb:summaries"));
+        check("sytem:get_tiem", &["system:get_time"], Some("system:get_time"));
+        check("core:LlmApiRequest", &["agent:LlmApiRequest"], Some("agent:LlmApiRequest"));
+        check("node:core:Tol", &["node:core:Tool"], Some("node:core:Tool"));
     }
 
     #[test]

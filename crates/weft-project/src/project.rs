@@ -104,6 +104,7 @@ impl Project {
             .steady
             .with(HttpTools::read(root, HttpFormat::new(&project.caller))?)
             .with(CommandTools::read(root, CommandFormat::new(project.settings.command_policy(root)))?);
+        project.catalog = project.catalog_with_effects();
         project.agents = Arc::new(agents.with_canonical_ids(|id| project.canonical_id(id)));
         project.keeps_runs = true;
         for passed in project.passed_over() {
@@ -151,6 +152,7 @@ impl Project {
             workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
             ..self.clone()
         };
+        now.catalog = now.catalog_with_effects();
         let agents = ProjectAgents::read(&self.root)?;
         now.triggers = Arc::new(ProjectTriggers::read(&self.root, &agents)?);
         now.agents = Arc::new(agents.with_canonical_ids(|id| now.canonical_id(id)));

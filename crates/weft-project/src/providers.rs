@@ -7,6 +7,7 @@ use executors_flow_system::FlowTools;
 use mcp_bridge::{McpClients, McpSettings, McpTools, MemoryPins, PinStore};
 use tool_registry::{BrokenTool, Providers, Reach, Tool};
 use tool_workflow::{NodeTools, WorkflowTools};
+use workflow_engine::{NodeCatalog, Services};
 
 use crate::error::ProjectError;
 use crate::flows::ProjectFlowTools;
@@ -37,6 +38,19 @@ impl Project {
             .clone()
             .with(WorkflowTools::new(workflows, Arc::clone(&catalog)))
             .with(NodeTools::new(catalog))
+    }
+
+    /// The types of nodes, of which `core:Tool` has the effect of the tool that it names: that of a file, a node or of weft
+    /// itself. A workflow may name itself, and another program is not asked: these are effects.
+    pub(crate) fn catalog_with_effects(&self) -> Arc<NodeCatalog> {
+        let mut catalog = crate::node_catalog();
+        let tools = self.steady_providers().clone().with(NodeTools::new(Arc::new(catalog.clone())));
+        let effect = move |id: &str| {
+            let tool = tools.resolve(&tools.canonical(id), &Services::new()).ok()?;
+            Some(tool.definition().annotations.effect)
+        };
+        agent_nodes::register_tool_effects(&mut catalog, Box::new(effect));
+        Arc::new(catalog)
     }
 
     /// Ids of the tools that are known without a store or another program.

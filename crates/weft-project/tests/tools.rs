@@ -299,3 +299,35 @@ async fn the_state_is_read_by_the_names_of_the_protocol() {
         assert!(history.contains(seen), "{seen}: {history}");
     }
 }
+
+#[test]
+fn a_node_that_calls_a_tool_has_its_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = |root: &Path| project(root, &json!([]), &[answer()]);
+    project(folder.path());
+    fs::create_dir_all(folder.path().join("tools")).unwrap();
+    for (name, method) in [("look", "GET"), ("send", "POST")] {
+        let endpoint = json!({"url": "https://a.test/", "method": method});
+        let tool = json!({"name": name, "description": "d", "endpoint": endpoint});
+        fs::write(folder.path().join(format!("tools/{name}.tool.json")), tool.to_string()).unwrap();
+    }
+    let ids = [
+        "look",
+        "send",
+        "node:core:TextJoin",
+        "core:TextJoin",
+        "node:core:WriteFile",
+        "workflow:ours",
+        "nowhere:tool",
+    ];
+    for (at, id) in ids.into_iter().enumerate() {
+        let nodes = json!([{"id": "t", "type": "core:Tool", "configValues": {"tool": id}}]);
+        let workflow = json!({"description": "d", "nodes": nodes, "edges": []});
+        fs::write(folder.path().join(format!("workflows/w{at}.json")), workflow.to_string()).unwrap();
+    }
+    let project = project(folder.path());
+    let effect =
+        |at: usize| project.tool(&format!("workflow:w{at}")).unwrap().definition().annotations.effect;
+    let effects: Vec<bool> = (0..ids.len()).map(effect).collect();
+    assert_eq!(effects, [false, true, false, false, true, true, true]);
+}
