@@ -88,6 +88,7 @@ impl<'t> Turn<'t> {
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
         if let Some(asked) = self.recorded_question() {
+            self.may_ask = false;
             self.begin(None, Some(&asked.timer), resumed);
             let result = self.ask_for_timer(resumed, asked).await;
             return self.finish(result, true);
