@@ -101,7 +101,7 @@ impl Turn<'_> {
                 self.events.emit_with(finished, Some(&value));
                 Ok(self.flow_done(flow, &value))
             }
-            Err(NoResult::Asks(asks)) if self.may_ask && !flow.silent => Ok(Decision::Ask(asks)),
+            Err(NoResult::Asks(asks)) if self.cx.is_answered && !flow.silent => Ok(Decision::Ask(asks)),
             Err(reason) => Ok(self.flow_failed(flow, &reason)),
         }
     }

@@ -46,8 +46,6 @@ pub(crate) struct Turn<'t> {
     asked_by: Option<String>,
     /// `true` if a flow failed that leaves its message to the agent, without a message.
     has_continued: bool,
-    /// `true` where the user can be asked, and the answer comes back.
-    pub(crate) may_ask: bool,
 }
 
 /// Question of a timer to the agent.
@@ -80,7 +78,6 @@ impl<'t> Turn<'t> {
             asked,
             asked_by: None,
             has_continued: false,
-            may_ask: true,
         }
     }
 
@@ -88,7 +85,7 @@ impl<'t> Turn<'t> {
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
         if let Some(asked) = self.recorded_question() {
-            self.may_ask = false;
+            self.cx.is_answered = false;
             self.begin(None, Some(&asked.timer), resumed);
             let result = self.ask_for_timer(resumed, asked).await;
             return self.finish(result, true);
@@ -106,7 +103,7 @@ impl<'t> Turn<'t> {
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
         self.begin(None, Some(&timer.id), resumed);
-        self.may_ask = false;
+        self.cx.is_answered = false;
         let asked = match &timer.step {
             TimerStep::Ask(template) => {
                 Some(Asked { timer: timer.id.clone(), message: self.fill(template, &Value::Null) })

@@ -74,13 +74,24 @@ pub struct TurnContext {
     pub cancel: CancellationToken,
     /// Tasks that calls of this run start and that outlive the calls. Running tasks end with the last copy.
     pub tasks: Arc<TaskBoard>,
+    /// Set where the next message of the session can answer a question of a flow.
+    pub is_answered: bool,
 }
 
 impl TurnContext {
     /// A context for a new run.
     #[must_use]
     pub fn new(sink: Arc<dyn EventSink>) -> Self {
-        Self { sink, resume: None, cancel: CancellationToken::new(), tasks: Arc::default() }
+        let (cancel, tasks) = (CancellationToken::new(), Arc::default());
+        let is_answered = sink.persister().is_some();
+        Self { sink, resume: None, cancel, tasks, is_answered }
+    }
+
+    /// The same for a session that is gone with the run: a flow that asks a question there fails.
+    #[must_use]
+    pub const fn unanswered(mut self) -> Self {
+        self.is_answered = false;
+        self
     }
 
     /// The same for a resumed run.

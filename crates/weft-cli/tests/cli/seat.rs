@@ -245,6 +245,8 @@ fn a_flow_asks_its_user_and_the_answer_goes_back() {
     let red = ["chat", "--session", "s", "--message-id", "m1", "red", "--output", "json"];
     let (first, again) = (weft(folder.path(), &red).ok().json(), weft(folder.path(), &red).ok().json());
     assert_eq!((&first["run"], &first["text"]), (&again["run"], &json!("It becomes red.")), "{again}");
+    let alone = weft(folder.path(), &["flow", "run", "paint"]);
+    assert_eq!(alone.code, 5, "where no message can answer, a flow does not ask: {alone:#?}");
     say("paint it");
     assert_eq!(say("a person"), "You are being connected to a person...\n");
     assert_eq!(talk(folder.path()).len(), 12);

@@ -107,13 +107,14 @@ pub(super) fn session_work(
     board: Arc<TaskBoard>,
     cancel: CancellationToken,
 ) -> Prepared {
-    let context = open.turn_context(&cancel).with_tasks(Arc::clone(&board));
+    let mut context = open.turn_context(&cancel).with_tasks(Arc::clone(&board));
     let OpenAgent { sink, plan, thread, .. } = open;
     // A conversation that the client keeps is gone with the run.
     let (session, orchestrator) = if let Some(session) = thread {
         (session, orchestrator)
     } else {
         let session = sink.sink().run().to_string();
+        context = context.unanswered();
         let entries = plan.history.iter().cloned().map(Entry::from).collect();
         (session.clone(), orchestrator.in_memory(session, entries))
     };
