@@ -64,7 +64,7 @@ pub(crate) fn last_good_flows(now: &Project, before: &Project) -> Option<Project
     before.flows().ok().flatten()?;
     let good = before.project_flows();
     if good.fault.as_ref() != Some(&fault) {
-        log::warn!("flows.json cannot be used, and its last good version is: {fault}");
+        log::warn!("flows.json cannot be used; its last good version stays in force: {fault}");
     }
     // What was checked stays as it was, also where it is the files around it that have changed.
     let (path, file, checked) = (good.path.clone(), good.file.clone(), good.checked.clone());

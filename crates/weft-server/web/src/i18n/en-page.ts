@@ -9,6 +9,7 @@ export const en = {
   "app.refused": "The server does not accept the token of this page any more. Enter the one that weft serve printed last.",
   "app.scripted": "A script plays the model's part: the replies are written down beforehand.",
   "app.scripted.guide": "How to set a model",
+  "app.flows_fault": "flows.json cannot be used; its last good version stays in force: {why}",
   "theme.auto": "system",
   "theme.light": "light",
   "theme.dark": "dark",

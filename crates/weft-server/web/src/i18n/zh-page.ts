@@ -11,6 +11,7 @@ export const zh: Record<keyof typeof en, string> = {
   "app.refused": "服务器不再接受此页面的令牌。请输入 weft serve 最近打印的令牌。",
   "app.scripted": "模型由脚本扮演：回复是预先写好的。",
   "app.scripted.guide": "如何设置模型",
+  "app.flows_fault": "flows.json 无法使用，仍采用上一个可用版本：{why}",
   "theme.auto": "跟随系统",
   "theme.light": "浅色",
   "theme.dark": "深色",
