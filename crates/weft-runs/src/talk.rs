@@ -52,7 +52,7 @@ pub struct ChatCall {
     pub observation: Option<String>,
 }
 
-/// What was said in a conversation behind a number of entries.
+/// Messages of a conversation behind a number of entries.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SaidBehind {

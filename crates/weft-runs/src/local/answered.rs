@@ -18,7 +18,7 @@ use crate::service::RunService;
 /// Beginning of the names of questions that flows ask.
 const OF_FLOW: &str = "flow:";
 
-/// What a message means to the run of its conversation that waits.
+/// Meaning of a message for the run of its conversation that waits.
 enum Meaning {
     /// Nothing: it is a message like any other.
     Other,

@@ -18,7 +18,7 @@ use crate::request::{ThreadAction, ThreadInfo, ThreadName};
 use crate::talk::{ChatMessage, SaidBehind, messages_of};
 
 impl LocalRuns {
-    /// What was said in a conversation behind its first `seen` entries. A conversation without further ones is not read.
+    /// Reads the messages of a conversation behind its first `seen` entries. One without further ones is not read.
     ///
     /// # Errors
     /// The store cannot be read.
