@@ -1,10 +1,11 @@
 //! Calls as values, checked before any of them runs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use agent_runtime::machine::{CallFacts, CallResult, ReadyCall, observe};
-use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
+use agent_runtime::machine::{CallFacts, ReadyCall, observe};
+use agent_runtime::{CallRecord, Turn};
+use agent_types::{CallId, Observation, ObservationCode};
 use protocol_action::Span;
 use serde_json::{Map, Value};
 use tool_registry::{Snapshot, Tool};
@@ -33,12 +34,6 @@ pub(crate) struct Requested {
     pub(crate) tools: Snapshot,
     /// Names of tools that there would be.
     others: Snapshot,
-}
-
-/// Calls that fit, and the results of those that do not.
-pub(crate) struct Checked {
-    pub(crate) ready: Vec<ReadyCall>,
-    pub(crate) refused: Vec<CallResult>,
 }
 
 impl Requested {
@@ -101,30 +96,30 @@ impl Requested {
         Ok(Self { items: vec![item], tools, others: Snapshot::default() })
     }
 
-    /// Types the arguments. Where one call is wrong, none of them runs.
-    pub(crate) fn check(&self) -> Result<Checked, NodeError> {
-        let checked: Vec<Result<ReadyCall, Observation>> = self
-            .items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| self.check_one(index, item))
-            .collect::<Result<_, _>>()?;
+    /// Types the arguments; gives the calls as a turn, and those that may run. Where one call is wrong, none of them does.
+    pub(crate) fn check(&self) -> Result<(Turn, Vec<ReadyCall>), NodeError> {
+        let items = self.items.iter().enumerate();
+        let checked: Vec<Result<ReadyCall, Observation>> =
+            items.map(|(index, item)| self.check_one(index, item)).collect::<Result<_, _>>()?;
         let is_whole = checked.iter().all(Result::is_ok);
-        let (mut ready, mut refused) = (Vec::new(), Vec::new());
-        for (index, checked) in checked.into_iter().enumerate() {
+        let (mut turn, mut ready) = (Turn::default(), Vec::new());
+        for (item, checked) in self.items.iter().zip(checked) {
             let observation = match checked {
                 Ok(call) if is_whole => {
                     ready.push(call);
-                    continue;
+                    None
                 }
-                Ok(call) => {
-                    observe::refused(&call.id, call.tool.as_str(), "another call in this block is wrong")
-                }
-                Err(observation) => observation,
+                Ok(call) => Some(observe::refused(
+                    &call.id,
+                    call.tool.as_str(),
+                    "another call in this block is wrong",
+                )),
+                Err(observation) => Some(observation),
             };
-            refused.push(CallResult::new(index, observation, ToolStatus::Refused));
+            turn.calls.push(item.record(observation));
+            turn.notes.extend(item.notes.iter().cloned());
         }
-        Ok(Checked { ready, refused })
+        Ok((turn, ready))
     }
 
     fn check_one(&self, index: usize, item: &Item) -> Result<Result<ReadyCall, Observation>, NodeError> {
@@ -150,20 +145,30 @@ impl Requested {
         }))
     }
 
-    /// Reasons for refusing calls, by index.
-    pub(crate) fn refusals(&self) -> HashMap<usize, String> {
-        let items = self.items.iter().enumerate();
-        items.filter_map(|(index, item)| Some((index, item.refuse.clone()?))).collect()
+    /// Reason for refusing the call of a position.
+    pub(crate) fn refusal(&self, position: usize) -> Option<String> {
+        self.items.get(position)?.refuse.clone()
     }
 
-    /// Observations that follow the results for the model.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = &Observation> {
-        self.items.iter().flat_map(|item| &item.notes)
+    /// Returns `true` for a question inside one of the calls.
+    pub(crate) fn is_inside(&self, ask: &str) -> bool {
+        let is_in =
+            |item: &Item| ask.strip_prefix(item.id.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        self.items.iter().any(is_in)
     }
+}
 
-    /// Index of each call among the native ones.
-    pub(crate) fn natives(&self) -> Vec<Option<usize>> {
-        self.items.iter().map(|item| item.native).collect()
+impl Item {
+    fn record(&self, observation: Option<Observation>) -> CallRecord {
+        CallRecord {
+            id: self.id.clone(),
+            tool: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            edited: None,
+            native: self.native,
+            attachments: Vec::new(),
+            observation,
+        }
     }
 }
 

@@ -1,25 +1,25 @@
 //! `agent:ExecuteTool`: runs calls and reports their results.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use agent_runtime::driver::call_env::CallEnv;
 use agent_runtime::driver::calls::Calls;
 use agent_runtime::driver::trace::Trace;
-use agent_runtime::machine::{CallBatch, CallResult, End, PlannedCall, observed, plan, question};
+use agent_runtime::machine::{AgentMachine, CallResult, Conversation, End, Rules};
 use agent_runtime::resume::RunLog;
-use agent_types::{AskKind, AskSummary, Budget, Observation, ToolStatus};
+use agent_runtime::{AgentProfile, CallRecord, PendingCall, Turn};
+use agent_types::{AskKind, Budget, ExitReason, NodeErrorKind, Observation, ToolStatus};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
-use run_journal::ask_in_call;
 use serde_json::{Map, Value, json};
 use tool_registry::{Tool, UsageMeter};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Question};
 use workflow_model::NodeDefinition;
 
 use crate::agent_env::AgentEnv;
-use crate::calls::{Checked, Requested};
+use crate::calls::Requested;
 use crate::define::{any, list, text};
 use crate::sink::NodeSink;
 
@@ -139,8 +139,8 @@ struct Work<'n> {
 enum Round {
     /// Nothing.
     Done(Done),
-    /// People must answer these.
-    PendingInner(Vec<(String, Question)>),
+    /// The user must answer these first.
+    Asked(Vec<PendingCall>),
 }
 
 impl Work<'_> {
@@ -160,9 +160,10 @@ impl Work<'_> {
                     }
                     return Ok(done);
                 }
-                Round::PendingInner(asked) => {
+                Round::Asked(asked) => {
                     // A question that is put again, since its answer does not fit, is another one.
-                    let named = asked.into_iter().map(|(id, question)| {
+                    let named = asked.into_iter().map(|call| {
+                        let (id, question) = self.question(call);
                         let times = put.entry(id.clone()).or_default();
                         *times += 1;
                         let name = if *times == 1 { id.clone() } else { format!("{id}#{times}") };
@@ -185,22 +186,32 @@ impl Work<'_> {
         meter: &Arc<UsageMeter>,
     ) -> Result<Round, NodeError> {
         let trace = self.sink.trace(Arc::clone(log));
-        let Checked { ready, refused } = self.requested.check()?;
-        let refusals = self.requested.refusals();
-        let refuse = |position: usize| refusals.get(&position).cloned();
-        let planned = plan(ready, &self.env.profile(), self.env.config.approval, refuse);
-        let mut batch = CallBatch::new(planned, String::new());
-        Calls::new(self.call_env(trace.clone(), budget.clone(), Arc::clone(meter))).run(&mut batch).await;
-        let mut asks: Vec<_> = batch.held().iter().filter_map(|call| self.ask_about(call, &trace)).collect();
-        let mut results: Vec<CallResult> = batch.into_results().collect();
-        asks.extend(results.iter_mut().flat_map(asks_inside));
-        if !asks.is_empty() {
-            log.resume_with_news();
-            return Ok(Round::PendingInner(asks));
+        let (turn, ready) = self.requested.check()?;
+        let refuse = |position: usize| self.requested.refusal(position);
+        let (mut machine, first) = AgentMachine::with_calls(self.rules(), turn, ready, refuse);
+        let mut calls = Calls::new(self.call_env(trace, budget.clone(), Arc::clone(meter)));
+        let (end, results) = calls.run(&mut machine, first).await;
+        log.resume_with_news();
+        match end {
+            Some(end) if !end.pending.is_empty() => Ok(Round::Asked(end.pending)),
+            Some(End { exit: ExitReason::ToolError, error, .. }) => {
+                Err(NodeError::fatal(error.unwrap_or_default()).with_code("tool_error"))
+            }
+            Some(End { limit: Some(_), kind, error, .. }) => {
+                let failed =
+                    NodeError::fatal(error.unwrap_or_default()).with_kind(NodeErrorKind::BudgetExceeded);
+                Err(failed.with_code(kind.unwrap_or_default()))
+            }
+            // The node gives what there is; what follows decides whether the agent continues.
+            Some(_) | None => Ok(Round::Done(Done::new(machine.conversation(), results))),
         }
-        results.extend(refused);
-        results.sort_by_key(|result| result.index);
-        self.end(&trace, results).map(Round::Done)
+    }
+
+    /// The rules of the machine: a limit is a failure of the node, and what follows from that is the workflow's.
+    fn rules(&self) -> Rules {
+        let profile = AgentProfile { on_limit: None, ..self.env.profile() };
+        let (approval, frame) = (self.env.config.approval, self.env.frame());
+        Rules { profile: Arc::new(profile), approval, frame, ..Rules::default() }
     }
 
     fn call_env(&self, trace: Trace, budget: Budget, meter: Arc<UsageMeter>) -> CallEnv {
@@ -224,72 +235,42 @@ impl Work<'_> {
         }
     }
 
-    /// The question about a call that waits for a person.
-    fn ask_about(&self, call: &PlannedCall, trace: &Trace) -> Option<(String, Question)> {
-        let (ask, event) = question(call)?;
-        if !self.sink.has_emitted(&call.call.id, &event) {
-            trace.perform_all([event]);
-        }
-        let tool = ask.tool.clone();
-        let prompt = match (ask.kind, ask.prompt) {
-            (AskKind::Outcome, _) => {
+    /// A call that waits as a question of the node, with its name.
+    fn question(&self, call: PendingCall) -> (String, Question) {
+        let PendingCall { ask, kind, tool, arguments, prompt, definition, .. } = call;
+        let is_own = !self.requested.is_inside(&ask);
+        let prompt = match (kind, prompt) {
+            (AskKind::Outcome, _) if is_own => {
                 format!("`{tool}` was running when the process ended: `retry`, `skip` or `done`?")
             }
-            (_, Some(prompt)) => prompt,
-            (_, None) => format!("`{tool}` must be approved"),
+            (_, None) if is_own => format!("`{tool}` must be approved"),
+            (_, prompt) => prompt.unwrap_or_default(),
         };
-        let question = Question::new(prompt).about(ask.kind, tool, ask.arguments);
-        Some((ask.ask, question.defined(ask.definition)))
+        (ask, Question::new(prompt).about(kind, tool, arguments).defined(definition))
     }
-
-    /// Emits the results, in the order of the calls.
-    fn end(&self, trace: &Trace, finished: Vec<CallResult>) -> Result<Done, NodeError> {
-        let notes: Vec<Observation> = self.requested.notes().cloned().collect();
-        let shown = finished.iter().map(|result| &result.observation).chain(&notes);
-        trace.perform_all(shown.map(observed));
-        trace.log().resume_with_news();
-        let stop = finished.iter().find_map(|finished| finished.end.as_ref());
-        match stop {
-            Some(End { kind, error, exit, .. }) => {
-                let message = error.clone().unwrap_or_else(|| exit.to_string());
-                Err(match exit {
-                    agent_types::ExitReason::ToolError => NodeError::fatal(message).with_code("tool_error"),
-                    _ => NodeError::fatal(message)
-                        .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
-                        .with_code(kind.clone().unwrap_or_default()),
-                })
-            }
-            None => Ok(Done { finished, native: self.requested.natives(), notes }),
-        }
-    }
-}
-
-/// Questions inside a call, named by the call and their own name.
-fn asks_inside(result: &mut CallResult) -> Vec<(String, Question)> {
-    let Some((call, waits)) = result.observation.call.clone().zip(result.waits.take()) else {
-        return Vec::new();
-    };
-    let asked = |AskSummary { ask, kind, tool, arguments, prompt, definition, .. }| {
-        let question = Question::new(prompt.unwrap_or_default()).defined(definition);
-        let question = match tool.zip(arguments) {
-            Some((tool, arguments)) => question.about(kind, tool, arguments),
-            None => question,
-        };
-        (ask_in_call(&call, &ask), question)
-    };
-    waits.asks.into_iter().map(asked).collect()
 }
 
 /// Calls that are over.
 struct Done {
     finished: Vec<CallResult>,
-    /// Index of each call among the native ones.
-    native: Vec<Option<usize>>,
-    /// Observations that follow the results for the model.
-    notes: Vec<Observation>,
+    turn: Turn,
 }
 
 impl Done {
+    /// The calls of the last turn with their results; one without was refused.
+    fn new(conversation: &Conversation, mut results: BTreeMap<usize, CallResult>) -> Self {
+        let turn = conversation.last_turn().cloned().unwrap_or_default();
+        let result = |(index, call): (usize, &CallRecord)| {
+            let observation = call.observation.clone()?;
+            Some(match results.remove(&index) {
+                Some(result) => CallResult { observation, ..result },
+                None => CallResult::new(index, observation, ToolStatus::Refused),
+            })
+        };
+        let finished = turn.calls.iter().enumerate().filter_map(result).collect();
+        Self { finished, turn }
+    }
+
     fn outputs(self) -> Outputs {
         let mut results = Vec::with_capacity(self.finished.len());
         for CallResult { index, observation, status, value, attachments, fault, .. } in &self.finished {
@@ -307,14 +288,14 @@ impl Done {
             if !attachments.is_empty() {
                 result["attachments"] = serde_json::to_value(attachments).unwrap_or_default();
             }
-            if let Some(native) = self.native.get(*index).copied().flatten() {
+            if let Some(native) = self.turn.calls.get(*index).and_then(|call| call.native) {
                 result["native"] = native.into();
             }
             results.push(result);
         }
-        results.extend(self.notes.iter().map(|note| json!({"status": "note", "observation": note.line()})));
-        let shown = self.finished.iter().map(|own| &own.observation).chain(&self.notes);
-        let lines: Vec<String> = shown.map(Observation::line).collect();
+        let notes = self.turn.notes.iter();
+        results.extend(notes.map(|note| json!({"status": "note", "observation": note.line()})));
+        let lines: Vec<String> = self.turn.observations().map(Observation::line).collect();
         let other = self.finished.iter().map(|own| own.status).find(|status| *status != ToolStatus::Ok);
         let status = match (self.finished.is_empty(), other) {
             (true, _) => "none",

@@ -92,15 +92,14 @@ impl LlmRequestConfig {
     /// Returns `true` when tools are offered in the provider's native form.
     pub(crate) fn is_native(&self, ctx: &NodeContext, env: &AgentEnv<'_>) -> Result<bool, NodeError> {
         // A deliberator returns text, and calls are read from it.
-        Ok(self.model(ctx)?.info().native_tools && !env.in_turn)
+        Ok(model(ctx, self.profile.as_deref())?.info().native_tools && !env.in_turn)
     }
+}
 
-    fn model(&self, ctx: &NodeContext) -> Result<Arc<dyn LlmProvider>, NodeError> {
-        let source = ctx.required_service::<dyn ModelSource>()?;
-        source
-            .model(self.profile.as_deref())
-            .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))
-    }
+/// The model of an entry, or the default one.
+pub(crate) fn model(ctx: &NodeContext, profile: Option<&str>) -> Result<Arc<dyn LlmProvider>, NodeError> {
+    let found = ctx.required_service::<dyn ModelSource>()?.model(profile);
+    found.map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))
 }
 
 /// The tools that a request offers more; the placeholders of its template are checked.
@@ -262,7 +261,7 @@ pub(crate) async fn request(
     mut messages: Vec<Said>,
     offering: &Offering,
 ) -> Result<Replied, NodeError> {
-    let model = llm.model(ctx)?;
+    let model = model(ctx, llm.profile.as_deref())?;
     let profile = env.profile();
     let specs = offering.teach(&mut messages, &profile, llm.is_native(ctx, env)?)?;
     if let Some(prompt) = llm.prompt.as_deref().filter(|prompt| !prompt.is_empty())

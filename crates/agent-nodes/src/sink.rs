@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_types::{
-    CallId, Durable, EventBody, EventLocation, EventPersister, EventRole, EventSink, EventSubject, KeepError,
-    ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
+    ApprovalState, CallId, Durable, EventBody, EventLocation, EventPersister, EventRole, EventSink,
+    EventSubject, KeepError, ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
 use parking_lot::Mutex;
@@ -15,7 +15,6 @@ use workflow_engine::NodeContext;
 
 use crate::agent_env::AgentEnv;
 use agent_runtime::driver::trace::Trace;
-use agent_runtime::machine::Effect;
 use agent_runtime::resume::RunLog;
 
 /// Adds the node to events that know only their call.
@@ -62,7 +61,7 @@ impl NodeSink {
         let mut open: HashMap<&CallId, bool> = HashMap::new();
         for StoredEvent { event, .. } in events {
             let Some(call) = event.place.call.as_ref().or(event.place.parent_call.as_ref()) else { continue };
-            let is_own = event.place.path.is_none() && event.place.depth == own_depth(self.level);
+            let is_own = self.is_own(&event.place);
             match &event.body {
                 EventBody::AgentToolStarted { .. } if is_own => {
                     open.insert(call, false);
@@ -82,14 +81,6 @@ impl NodeSink {
         open.into_values().all(|asks| asks)
     }
 
-    /// Returns `true` when an event about a call was emitted.
-    pub(crate) fn has_emitted(&self, call: &CallId, effect: &Effect) -> bool {
-        let Effect::Emit(emission) = effect else { return false };
-        let is_it =
-            |event: &TraceEvent| event.place.call.as_ref() == Some(call) && event.body == emission.event;
-        self.emitted.lock().iter().any(|stored| is_it(&stored.event))
-    }
-
     /// A trace at the node.
     pub(crate) fn trace(&self, log: Arc<RunLog>) -> Trace {
         Trace::root(log, self.level)
@@ -98,6 +89,19 @@ impl NodeSink {
     fn stored(&self, place: EventLocation, body: EventBody) -> StoredEvent {
         let event = TraceEvent::new(self.inner.run().clone(), 0, Timestamp::default(), place, body);
         StoredEvent { event, record: None }
+    }
+
+    /// Returns `true` for the question about a call that has been put.
+    fn is_asked(&self, UnsequencedEvent { place, body, .. }: &UnsequencedEvent) -> bool {
+        let is_question = matches!(body, EventBody::AgentToolApproval { state: ApprovalState::Asked, .. });
+        let is_same =
+            |stored: &StoredEvent| stored.event.place.call == place.call && stored.event.body == *body;
+        is_question && self.is_own(place) && self.emitted.lock().iter().any(is_same)
+    }
+
+    /// Returns `true` for the location of a call of the node itself.
+    fn is_own(&self, place: &EventLocation) -> bool {
+        place.path.is_none() && place.depth == own_depth(self.level)
     }
 
     /// Stores events that a resumed run needs; pieces of texts are left out.
@@ -114,8 +118,8 @@ impl NodeSink {
 
 impl EventSink for NodeSink {
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
-        // A node resumes with its run, which emits that.
-        drafts.retain(|event| !matches!(event.body, EventBody::RunResumed { .. }));
+        // A node resumes with its run, which emits that; questions that still wait are not put again.
+        drafts.retain(|event| !matches!(event.body, EventBody::RunResumed { .. }) && !self.is_asked(event));
         for event in drafts.iter_mut() {
             self.remember(event);
             if let (EventBody::AgentToolChunk { text, .. }, Some(pieces)) = (&event.body, &self.pieces) {
@@ -123,7 +127,7 @@ impl EventSink for NodeSink {
                 let _ = pieces.unbounded_send(text.clone());
             }
             let place = &mut event.place;
-            let is_own = place.path.is_none() && place.depth == own_depth(self.level);
+            let is_own = self.is_own(place);
             if place.span == 0 {
                 place.span = self.node.span;
                 place.parent = self.node.parent;

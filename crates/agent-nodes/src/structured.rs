@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_runtime::driver::answer_schema::AnswerSchema;
 use agent_runtime::prompt::text::framed;
 use async_trait::async_trait;
-use llm_provider::{LlmRequest, Message, ModelParameters, ModelSource};
+use llm_provider::{LlmRequest, Message, ModelParameters};
 use protocol_action::neutralize;
 use serde_json::{Map, Value};
 use tool_schema::ToolSet;
@@ -14,7 +14,7 @@ use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
 use crate::define::{any, as_text, made, prepared, read, required, setting, text};
-use crate::request::{answer_within, log_of};
+use crate::request::{answer_within, log_of, model};
 
 /// Answers that are asked for: the first, and a correction of it.
 const ANSWERS: usize = 2;
@@ -64,9 +64,7 @@ impl ValueRequest {
         instructions: String,
         subject: &Value,
     ) -> Result<Value, NodeError> {
-        let model = ctx.required_service::<dyn ModelSource>()?.model(self.profile.as_deref());
-        let model = model
-            .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))?;
+        let model = model(ctx, self.profile.as_deref())?;
         let system = format!(
             "{instructions}\nWrite nothing but one JSON value that fits this JSON Schema: {}",
             self.schema

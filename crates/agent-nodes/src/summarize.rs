@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use llm_provider::{LlmRequest, Message, ModelSource};
+use llm_provider::{LlmRequest, Message};
 use protocol_action::neutralize;
 use serde_json::{Map, Value};
 use tool_schema::ToolSet;
@@ -63,9 +63,7 @@ impl Node for Summarize {
         let Short { profile, max_words } = made(&ctx)?;
         let env = AgentEnv::new(&ctx);
         let text = as_text(inputs.required("text")?);
-        let model = ctx.required_service::<dyn ModelSource>()?.model(profile.as_deref());
-        let model = model
-            .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))?;
+        let model = request::model(&ctx, profile.as_deref())?;
         let mut system = format!(
             "Summarise the text between the lines in at most {max_words} words, in the language of the text. Write the summary alone."
         );

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::{AskKind, Problem};
+use agent_types::{AskKind, ExitReason, Problem};
 use run_journal::{ask_about_digest, ask_once_more};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -12,8 +12,8 @@ use tool_registry::Tool;
 use super::call_env::CallEnv;
 use super::dispatch::{known, run_call, start};
 use crate::machine::{
-    CallBatch, CallDisposition, CallOrder, CallResult, Effect, Input, Past, PlannedCall, Review, Verdict,
-    approval_digest, definition_digests,
+    AgentMachine, CallDisposition, CallOrder, CallResult, Effect, End, Input, Past, PlannedCall, Review,
+    Verdict, approval_digest, definition_digests,
 };
 use crate::resume::{Decision, PastCall, changes, counts_for, decision};
 
@@ -31,28 +31,38 @@ impl Calls {
         Self { env, running: JoinSet::new() }
     }
 
-    /// Steps a batch to its end.
+    /// Steps a machine to the end of the calls that its `first` effect is about. Gives the end that they had, unless
+    /// another turn may follow, and their results by position.
     ///
     /// # Cancel safety
     /// Dropping the future drops the calls with `self`.
-    pub async fn run(&mut self, batch: &mut CallBatch) {
-        let mut denied = BTreeMap::new();
-        let mut effects = VecDeque::from([batch.begin()]);
+    pub async fn run(
+        &mut self,
+        machine: &mut AgentMachine,
+        first: Effect,
+    ) -> (Option<End>, BTreeMap<usize, CallResult>) {
+        let mut results = BTreeMap::new();
+        let mut effects = VecDeque::from([first]);
         let mut knows_cancel = false;
         loop {
             let input = match effects.pop_front() {
+                Some(Effect::Finish(end)) => return (Some(*end), results),
+                Some(Effect::Grant) => return (None, results),
                 Some(effect) => self.perform(effect),
                 None => match self.next().await {
                     Some(result) => Some(Input::Called(Box::new(result))),
-                    None => return,
+                    None => return (Some(End::new(ExitReason::Cancelled)), results),
                 },
             };
             let Some(input) = input else { continue };
             if !knows_cancel && self.env.block.is_cancelled() {
                 knows_cancel = true;
-                effects.extend(batch.step(Input::Cancelled, &mut denied));
+                effects.extend(machine.step(Input::Cancelled));
             }
-            effects.extend(batch.step(input, &mut denied));
+            if let Input::Called(result) = &input {
+                results.insert(result.index, (**result).clone());
+            }
+            effects.extend(machine.step(input));
         }
     }
 

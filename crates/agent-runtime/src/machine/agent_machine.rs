@@ -12,7 +12,7 @@ use super::end::End;
 use super::loop_guard::Repetition;
 use super::observe;
 use super::plan::{beyond, plan};
-use super::reply::Reply;
+use super::reply::{ReadyCall, Reply};
 use super::result::{CallResult, PendingInner};
 use super::state::{Conversation, Rules};
 use super::tasks::TaskEnd;
@@ -54,6 +54,23 @@ impl AgentMachine {
     #[must_use]
     pub const fn new(rules: Rules, conversation: Conversation) -> Self {
         Self { rules, conversation, phase: Phase::Idle, limit: None, cut: None, is_cancelled: false }
+    }
+
+    /// Creates the machine of calls that were decided on elsewhere, as by another node of a workflow: the turn that holds
+    /// them is its conversation. `refuse` gives the reason for refusing the call of a position. Gives its first effect;
+    /// when the calls are over, it asks for another turn or finishes.
+    #[must_use]
+    pub fn with_calls(
+        rules: Rules,
+        turn: Turn,
+        ready: Vec<ReadyCall>,
+        refuse: impl Fn(usize) -> Option<String>,
+    ) -> (Self, Effect) {
+        let batch = CallBatch::new(plan(ready, &rules.profile, rules.approval, refuse), String::new());
+        let begin = batch.begin();
+        let mut machine = Self::new(rules, Conversation::with_turn(turn));
+        machine.phase = Phase::Calling { batch: Box::new(batch), is_last: false };
+        (machine, begin)
     }
 
     /// The conversation so far.

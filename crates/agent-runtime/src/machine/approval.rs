@@ -124,8 +124,7 @@ pub(super) fn split_waiting(planned: Vec<PlannedCall>) -> (Vec<PlannedCall>, Vec
 
 /// The question about a call that waits for a person, with the event that says so; `None` for one that only waits for
 /// a call before it.
-#[must_use]
-pub fn question(planned: &PlannedCall) -> Option<(PendingCall, Effect)> {
+pub(super) fn question(planned: &PlannedCall) -> Option<(PendingCall, Effect)> {
     let call = &planned.call;
     let (ask, kind, prompt) = match &planned.disposition {
         CallDisposition::Run | CallDisposition::Refuse(_) => return None,

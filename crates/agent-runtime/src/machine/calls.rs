@@ -13,7 +13,7 @@ use super::result::CallResult;
 
 /// Calls of one reply, from their review to their results: read-only neighbours run side by side, others in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CallBatch {
+pub(super) struct CallBatch {
     /// Text of the reply before its calls.
     reason: String,
     /// Calls that were not started.
@@ -33,20 +33,18 @@ pub struct CallBatch {
 
 impl CallBatch {
     /// Creates a batch of planned calls; `reason` is the text of the reply before them.
-    #[must_use]
-    pub fn new(calls: Vec<PlannedCall>, reason: String) -> Self {
+    pub(super) fn new(calls: Vec<PlannedCall>, reason: String) -> Self {
         Self { reason, queue: calls.into(), ..Self::default() }
     }
 
     /// First effect of the batch.
-    #[must_use]
-    pub fn begin(&self) -> Effect {
+    pub(super) fn begin(&self) -> Effect {
         Effect::Review(self.queue.iter().cloned().collect())
     }
 
     /// Takes a review, the result of a call, or the end of the run; other inputs change nothing. Denials are
     /// remembered in `denied` by their digest.
-    pub fn step(&mut self, input: Input, denied: &mut BTreeMap<String, String>) -> Vec<Effect> {
+    pub(super) fn step(&mut self, input: Input, denied: &mut BTreeMap<String, String>) -> Vec<Effect> {
         match input {
             Input::Reviewed(reviews) if !self.is_reviewed => {
                 let mut effects = Vec::new();
@@ -110,14 +108,12 @@ impl CallBatch {
     }
 
     /// Returns `true` when no call runs and none will.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.is_reviewed && self.queue.is_empty() && self.running.is_empty()
     }
 
     /// Calls that wait for a person, or for one that does.
-    #[must_use]
-    pub fn held(&self) -> &[PlannedCall] {
+    pub(super) fn held(&self) -> &[PlannedCall] {
         &self.held
     }
 
@@ -127,7 +123,7 @@ impl CallBatch {
     }
 
     /// Results in the order of the calls.
-    pub fn into_results(self) -> impl Iterator<Item = CallResult> {
+    pub(super) fn into_results(self) -> impl Iterator<Item = CallResult> {
         self.results.into_values()
     }
 }

@@ -130,7 +130,7 @@ pub fn too_many_calls(limit: usize) -> String {
 
 /// Decides every call of a turn: limits first, then permission. `refuse` gives the reason for refusing the call of a
 /// position, where there is one.
-pub fn plan(
+pub(super) fn plan(
     calls: Vec<ReadyCall>,
     profile: &AgentProfile,
     mode: ApprovalMode,

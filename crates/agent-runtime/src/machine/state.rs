@@ -122,6 +122,11 @@ impl Conversation {
         Self { history, calls, suspects, orphans, ..Self::default() }
     }
 
+    /// The state of a conversation that consists of a turn.
+    pub(super) fn with_turn(turn: Turn) -> Self {
+        Self { history: vec![Exchange::Turn(turn)], ..Self::default() }
+    }
+
     /// The conversation so far.
     #[must_use]
     pub fn history(&self) -> &[Exchange] {
@@ -289,7 +294,8 @@ impl Conversation {
     }
 
     /// The turn that is under way.
-    pub(crate) fn last_turn(&self) -> Option<&Turn> {
+    #[must_use]
+    pub fn last_turn(&self) -> Option<&Turn> {
         match self.history.last() {
             Some(Exchange::Turn(turn)) => Some(turn),
             _ => None,

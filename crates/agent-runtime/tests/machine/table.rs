@@ -223,6 +223,45 @@ fn readers_run_side_by_side_and_others_in_order() {
 }
 
 #[test]
+fn calls_of_elsewhere_are_reviewed_run_and_observed() {
+    let Input::Replied { reply, .. } = reply("", 1, &[READS, ASKS, CHANGES]) else { unreachable!() };
+    let refuse = |position: usize| (position == 2).then(|| "too many".to_owned());
+    let (machine, first) =
+        AgentMachine::with_calls(rules(json!({"id": "a"})), reply.turn, reply.ready, refuse);
+    assert_eq!(shown(&[first]), ["review 3"]);
+    let ways: [(Review, &[(Input, &[&str], &str)]); 2] = [
+        (
+            Review::default(),
+            &[
+                (called(result(1, 0, "x")), &["call c3"], "Calling"),
+                (
+                    called(result(1, 2, "no")),
+                    &["tool.approval c2", "leave turn", "finish awaiting_approval"],
+                    "Over",
+                ),
+            ],
+        ),
+        (
+            verdict(Verdict::Approve),
+            &[
+                (called(result(1, 0, "x")), &["call c2"], "Calling"),
+                (called(result(1, 1, "y")), &["call c3"], "Calling"),
+                (
+                    called(result(1, 2, "no")),
+                    &["observation c1", "observation c2", "observation c3", "close turn", "grant"],
+                    "Granting",
+                ),
+            ],
+        ),
+    ];
+    for (review, rows) in ways {
+        let mut machine = machine.clone();
+        machine.step(reviewed(&[Review::default(), review, Review::default()]));
+        check(machine, rows);
+    }
+}
+
+#[test]
 fn a_person_decides() {
     let calls = [
         (TURN, &["open turn 1", "ask"] as &[&str], "Asking"),
