@@ -233,7 +233,7 @@ fn guarded(
     }
 }
 
-/// What a node's code gave, with a panic as an error of that node.
+/// Result of the code of a node, with a panic as an error of that node.
 fn outcome(
     ended: Result<Result<Outputs, NodeError>, Box<dyn Any + Send>>,
     attempt: u32,
