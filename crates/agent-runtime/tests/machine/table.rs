@@ -13,9 +13,12 @@ use crate::common::{ASKS, CHANGES, READS, begun, faulty, reply, result, rules, s
 const TURN: Input = Input::Granted(Grant::Turn { is_last: false });
 const LAST: Input = Input::Granted(Grant::Turn { is_last: true });
 
+/// An input, the effects of it, and the phase after it.
+type Row<'r> = (Input, &'r [&'r str], &'r str);
+
 /// Steps a machine that is read back before each step; each row has the effects of an input, and the phase after it.
 #[track_caller]
-fn check(mut machine: AgentMachine, rows: &[(Input, &[&str], &str)]) -> AgentMachine {
+fn check(mut machine: AgentMachine, rows: &[Row<'_>]) -> AgentMachine {
     for (number, (input, effects, phase)) in rows.iter().enumerate() {
         machine = serde_json::from_value(serde_json::to_value(&machine).unwrap()).unwrap();
         assert_eq!(shown(&machine.step(input.clone())), *effects, "step {number}: {input:?}");
@@ -229,7 +232,7 @@ fn calls_of_elsewhere_are_reviewed_run_and_observed() {
     let (machine, first) =
         AgentMachine::with_calls(rules(json!({"id": "a"})), reply.turn, reply.ready, refuse);
     assert_eq!(shown(&[first]), ["review 3"]);
-    let ways: [(Review, &[(Input, &[&str], &str)]); 2] = [
+    let ways: [(Review, &[Row<'_>]); 2] = [
         (
             Review::default(),
             &[
