@@ -9,6 +9,8 @@ export interface Canvas {
   runner: Runner;
   /** The end that an edge is being drawn from, so that slots can say what fits. */
   pulling(): { end: End; side: "input" | "output" } | null;
+  /** Whether boxes are so small and many that only their shapes are drawn. */
+  coarse(): boolean;
   openPasses(path: string): void;
   openDetails(): void;
 }
