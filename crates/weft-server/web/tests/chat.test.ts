@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { findings } from "./axe.ts";
 import { closeBrowser, open, serve } from "./harness.ts";
 import { BOSS, talker } from "./projects.ts";
 
@@ -87,6 +88,36 @@ test("messages sent while another one is answered are shown at once, in order, w
   await page.reload();
   await page.locator("[data-message=user]", { hasText: "Second" }).waitFor();
   assert.deepEqual(await said(), ["First", "Second"], "what was taken back is not kept");
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
+test("a reply is shown as Markdown, its code is copied, and nothing in it becomes markup", async () => {
+  const reply = "# Plan\n\n1. **First**\n2. [page](https://example.org/) [bad](javascript:alert(1))\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```sh\necho <b>hi</b>\n```\n<img src=x onerror=\"document.title='hit'\">";
+  const server = await serve(undefined, talker({ text: reply }));
+  const { page, context, complaints, close } = await open(server, "#/chat/talker");
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: server.url });
+  await page.locator("[data-page=chat][data-loaded=true]").waitFor();
+  await page.getByLabel("Write a message").fill("Go");
+  await page.keyboard.press("Enter");
+  await page.locator("[data-run-bubble][data-state=ok]").waitFor();
+  const shown = page.locator("[data-markdown]");
+  const look = async (): Promise<void> => {
+    assert.equal(await shown.getByRole("heading", { name: "Plan" }).count(), 1);
+    assert.equal(await shown.locator("ol > li strong").innerText(), "First");
+    assert.deepEqual(await shown.locator("a").evaluateAll((all) => all.map((one) => one.getAttribute("href"))), ["https://example.org/"]);
+    assert.deepEqual(await shown.locator("td").allInnerTexts(), ["1", "2"]);
+    assert.equal(await shown.locator("img, b").count(), 0);
+    assert.deepEqual(await findings(page), []);
+  };
+  await look();
+  await shown.locator("[data-action=copy-code]").click();
+  await shown.getByText("Copied").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "echo <b>hi</b>");
+  await page.reload();
+  await shown.waitFor();
+  await look();
   assert.deepEqual(complaints, []);
   await close();
   await server.stop();
