@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { findings } from "./axe.ts";
-import { closeBrowser, open, serve } from "./harness.ts";
+import { closeBrowser, open, serve, untilStatus } from "./harness.ts";
 import { BOSS, talker } from "./projects.ts";
 
 after(closeBrowser);
@@ -119,6 +119,28 @@ test("a reply is shown as Markdown, its code is copied, and nothing in it become
   await shown.waitFor();
   await look();
   assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
+test("conversations are found by their words, and a message is edited and sent again", async () => {
+  const server = await serve(undefined, talker({ text: "Noted.", repeat: true }));
+  for (const [thread, text] of ["apples", "pears", "plums", "figs", "dates", "nuts"].map((name, at) => [`t${at}`, `About ${name}`] as const)) {
+    const { run } = await server.ask<{ run: string }>(`api/chat/talker/threads/${thread}/messages`, { text });
+    await untilStatus(server, run, "ok");
+  }
+  const { page, complaints, close } = await open(server, "#/chat/talker/t1");
+  await page.locator("[data-thread-link]").nth(5).waitFor();
+  await page.getByLabel("Search conversations").fill("FIGS");
+  assert.deepEqual(await page.locator("[data-thread-link]").evaluateAll((all) => all.map((one) => (one as HTMLElement).dataset["threadLink"])), ["t3"]);
+  await page.locator("[data-action=edit-message]").click();
+  const field = page.getByLabel("Write a message");
+  assert.equal(await field.inputValue(), "About pears");
+  await field.fill(`${await field.inputValue()}, once more`);
+  await page.keyboard.press("Enter");
+  await page.locator("[data-run-bubble][data-state=ok]", { hasText: "About pears, once more" }).waitFor();
+  assert.deepEqual(await page.locator("[data-message=user]").allInnerTexts(), ["About pears", "About pears, once more"]);
+  assert.deepEqual([complaints, await findings(page)], [[], []]);
   await close();
   await server.stop();
 });
