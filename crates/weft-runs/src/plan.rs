@@ -37,6 +37,7 @@ pub struct WorkflowPlan {
 /// Record of an agent's run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "agent")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct AgentPlan {
     /// The agent's id.
     pub agent: String,
