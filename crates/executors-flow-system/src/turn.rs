@@ -374,7 +374,9 @@ impl<'t> Turn<'t> {
             }
             TimerStep::Ask(template) => {
                 let message = self.fill(template, &Value::Null);
-                return self.ask_for_timer(self.was_in_agent(), Asked { timer: timer.id.clone(), message }).await;
+                return self
+                    .ask_for_timer(self.was_in_agent(), Asked { timer: timer.id.clone(), message })
+                    .await;
             }
             TimerStep::Flow(at) => Trigger::Flow(*at),
             TimerStep::Action(at) => Trigger::Action(*at),
