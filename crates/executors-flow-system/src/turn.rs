@@ -1,11 +1,13 @@
 //! One message, from its beginning to its end: actions before it, flows, the agent, actions after it.
 
+mod said;
+
 use std::sync::Arc;
 
 use agent_runtime::{AgentState, Exchange, exit_status};
 use agent_types::{
-    AskSummary, Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder,
-    ResumeLog, RunStatus, StoredEvent, Timestamp,
+    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder, ResumeLog,
+    RunStatus, StoredEvent, Timestamp,
 };
 use futures::future::{Either, select};
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,8 @@ use crate::store::Session;
 use crate::timer::{Timer, TimerStep};
 use crate::turn_context::{FlowEventSink, SessionStart, TurnContext, is_own};
 use crate::words::Sentence;
+
+use said::{asked, author_of, kind_of, reply_said, user_said};
 
 /// A message that is being handled.
 pub(crate) struct Turn<'t> {
@@ -135,7 +139,7 @@ impl<'t> Turn<'t> {
             Decision::End { exit, text, error } => {
                 Handled { flow, action, ..self.handled(exit, text, error) }
             }
-            Decision::Ask(asks) => self.asked(flow, asks),
+            Decision::Ask(asks) => asked(self, flow, asks),
             Decision::Continue => self.continued(flow, action),
         };
         self.say(&mut handled);
@@ -176,18 +180,6 @@ impl<'t> Turn<'t> {
         let name = flow.as_deref().unwrap_or_default();
         let error = format!("the flow `{name}` failed without a message that the agent could answer");
         Handled { flow, action, ..self.handled(ExitReason::ToolError, None, Some(error)) }
-    }
-
-    /// A flow that waits for answers of the user: its questions are said.
-    fn asked(&self, flow: Option<String>, asks: Vec<AskSummary>) -> Handled {
-        let prompts: Vec<&str> = asks.iter().filter_map(|ask| ask.prompt.as_deref()).collect();
-        let text = Some(prompts.join("\n")).filter(|text| !text.is_empty());
-        Handled { flow, asks, ..self.handled(ExitReason::FlowCompleted, text, None) }
-    }
-
-    /// Number of times that this run has waited for answers.
-    fn waits(&self) -> usize {
-        self.cx.recorded_all(|body| matches!(body, EventBody::RunWaiting { .. }).then_some(())).count()
     }
 
     fn begin(&self, message: Option<String>, timer: Option<&str>, resumed: bool) {
@@ -235,7 +227,7 @@ impl<'t> Turn<'t> {
             Decision::End { exit, text, error } => {
                 Some(Handled { flow, action, ..self.handled(exit, text, error) })
             }
-            Decision::Ask(asks) => Some(self.asked(flow, asks)),
+            Decision::Ask(asks) => Some(asked(self, flow, asks)),
             Decision::Continue => None,
         })
     }
@@ -424,7 +416,7 @@ impl<'t> Turn<'t> {
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
         // Before each wait for an answer one question was sent.
-        let sent = self.cx.recorded_all(sent_message).nth(self.waits());
+        let sent = self.cx.recorded_all(sent_message).nth(self.cx.waits());
         handled.text = sent.or(handled.text.take());
         if let Some(text) = handled.text.clone() {
             self.emit(EventBody::AgentMessage { text, r#final: true, warning: None });
@@ -433,7 +425,7 @@ impl<'t> Turn<'t> {
 
     /// Keeps entries of this run, unless an earlier life has kept some.
     async fn record(&self, entries: Vec<Entry>) -> Result<(), OrchestratorError> {
-        let (run, waits) = (self.cx.sink.run(), self.waits());
+        let (run, waits) = (self.cx.sink.run(), self.cx.waits());
         let kept: Vec<&Entry> = self.kept.entries.iter().filter(|entry| entry.is_of(run)).collect();
         let mut new = entries;
         let of_flows = kept.iter().filter(|entry| author_of(entry) == Some(Author::Flow)).count();
@@ -567,45 +559,11 @@ impl<'t> Turn<'t> {
     }
 }
 
-fn author_of(entry: &Entry) -> Option<Author> {
-    entry.said.as_ref().map(|said| said.author)
-}
-
 /// The text of a message that was sent.
 fn sent_message(body: &EventBody) -> Option<String> {
     match body {
         EventBody::AgentMessage { text, .. } => Some(text.clone()),
         _ => None,
-    }
-}
-
-/// The message, for users only.
-fn user_said(turn: &Turn<'_>) -> Entry {
-    let said = Said::new(Author::User, turn.asked).text(turn.message.text.clone());
-    said.of_run(turn.cx.sink.run()).into()
-}
-
-/// The reply of a flow, an action or a timer, for users only.
-fn reply_said(turn: &Turn<'_>, handled: &Handled) -> Option<Entry> {
-    let text = handled.text.clone()?;
-    let (author, name) = match (&handled.timer, &handled.flow, &handled.action) {
-        (Some(timer), ..) => (Author::Timer, timer),
-        (_, Some(flow), _) => (Author::Flow, flow),
-        (.., Some(action)) => (Author::Action, action),
-        (None, None, None) => return None,
-    };
-    let said = Said::new(author, turn.shared.clock.now()).by(name).text(text).of_run(turn.cx.sink.run());
-    Some(Said { failed: handled.exit == ExitReason::ToolError, ..said }.into())
-}
-
-/// The kind of a failure, for the end of the run.
-const fn kind_of(handled: &Handled, of_timer: bool, has_continued: bool) -> &'static str {
-    match (&handled.flow, &handled.action) {
-        _ if has_continued => "failed_and_continued",
-        (Some(_), _) => "flow_failed",
-        (None, Some(_)) => "action_failed",
-        (None, None) if of_timer => "timer_failed",
-        (None, None) => "failed",
     }
 }
 

@@ -121,6 +121,11 @@ impl TurnContext {
         self.own_events().filter_map(move |kept| read(&kept.event.body))
     }
 
+    /// Number of times that the run has waited for answers.
+    pub(crate) fn waits(&self) -> usize {
+        self.recorded_all(|body| matches!(body, EventBody::RunWaiting { .. }).then_some(())).count()
+    }
+
     /// Returns the value that was recorded with an event: what a flow or a system action gave.
     pub(crate) fn recorded_value(&self, is_meant: impl Fn(&EventBody) -> bool) -> Option<Value> {
         let kept = self.own_events().find(|kept| is_meant(&kept.event.body))?;

@@ -13,7 +13,7 @@ use workflow_model::Workflow;
 
 use crate::agents;
 use crate::error::ProjectError;
-use crate::files::{json_error, read_file};
+use crate::files::{SETTINGS, json_error, read_file};
 use crate::project::Project;
 
 const TOOLS: &str = "tool_ids_inventory";
@@ -84,7 +84,7 @@ impl Project {
     /// # Errors
     /// The settings file, which carries the lock, cannot be opened or locked.
     pub fn edits(&self) -> Result<Edits<'_>, ProjectError> {
-        let path = self.settings_file();
+        let path = self.root().join(SETTINGS);
         let locked = File::open(&path).and_then(|file| file.lock().map(|()| file));
         locked
             .map(|file| Edits { project: self, _settings: file })

@@ -260,11 +260,6 @@ impl Project {
         &self.root
     }
 
-    /// The settings file.
-    pub(crate) fn settings_file(&self) -> PathBuf {
-        self.root.join(SETTINGS)
-    }
-
     /// The settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
