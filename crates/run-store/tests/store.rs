@@ -329,6 +329,38 @@ fn old_events_go_when_a_snapshot_stands_for_them() {
 }
 
 #[test]
+fn the_log_of_a_run_of_an_earlier_version_is_trimmed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { log_bytes: 20_000, ..StoreOptions::default() };
+    let store = || Store::new(Arc::new(open(folder.path())), options.clone()).unwrap();
+    let fill = |run: &StoredRun| {
+        for number in 0..40 {
+            run.record(&mut (0..20).map(|_| finished("n", number.into(), None)).collect());
+        }
+        run.snapshot("state".to_owned());
+    };
+    drop(begin(&store(), "r"));
+    rusqlite::Connection::open(folder.path().join("weft.db"))
+        .unwrap()
+        .execute_batch("UPDATE runs SET log_bytes = NULL")
+        .unwrap();
+    let first = |rounds: usize| {
+        let store = store();
+        let (run, _) = store.resume(&RunId::new("r"), clock()).unwrap();
+        (0..rounds).for_each(|_| fill(&run));
+        drop(run);
+        let record = store.known(&RunId::new("r")).unwrap();
+        (record.first_seq, record.last_seq)
+    };
+    // Once something went, the size is known.
+    for (rounds, last) in [(1, 801), (2, 2401)] {
+        let (first, found) = first(rounds);
+        assert_eq!(found, last);
+        assert!(first > last - 400 && first < last, "{first} of {last}");
+    }
+}
+
+#[test]
 fn threads_and_named_values_last() {
     for (store, _folder) in stores(&StoreOptions::default()) {
         store.add_messages("t", &[json!("a"), json!("b")]);
@@ -584,7 +616,11 @@ fn an_older_file_is_brought_up_to_date() {
     drop(open(folder.path()));
     let path = folder.path().join("weft.db");
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch("DROP TABLE passages; DROP TABLE passage_terms; PRAGMA user_version = 1;").unwrap();
+    db.execute_batch(
+        "DROP TABLE passages; DROP TABLE passage_terms; ALTER TABLE runs DROP COLUMN log_bytes;
+         PRAGMA user_version = 1;",
+    )
+    .unwrap();
     drop(db);
     open(folder.path()).index("kb").unwrap().try_replace(&[]).unwrap();
 }

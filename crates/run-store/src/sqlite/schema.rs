@@ -39,6 +39,8 @@ const MIGRATIONS: &[&str] = &[
      CREATE VIRTUAL TABLE passage_terms USING fts5 (words, pairs, tokenize = 'unicode61 remove_diacritics 0');",
     // 3: lines of events leave out what the line before says of its location. What is there stays as it is.
     "",
+    // 4: bytes of the events of a run, unknown for runs that were there before.
+    "ALTER TABLE runs ADD COLUMN log_bytes INTEGER;",
 ];
 
 /// Indexes that a file of any format may have: programs that do not know them keep them all the same.

@@ -1,7 +1,7 @@
 //! Writing a group of changes in one transaction.
 
 use agent_types::RunId;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::store_error;
 use crate::{AskRecord, Change, Events, NewRun, RunPhase, StoreError, Update};
@@ -69,7 +69,7 @@ fn apply(db: &Transaction<'_>, change: &Change) -> Done {
 
 fn begin(db: &Transaction<'_>, new: &NewRun, started: i64) -> Done {
     let sql = "INSERT INTO runs (run, agent, workflow, thread, parent, plan, phase, started,
-        first_seq, last_seq, last_span) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, 0)";
+        first_seq, last_seq, last_span, log_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, 0, 0)";
     let parent = new.parent.as_ref().map(RunId::as_str);
     let (plan, phase) = (new.plan.to_string(), RunPhase::Running.as_str());
     db.prepare_cached(sql)?
@@ -83,8 +83,14 @@ fn add_events(db: &Transaction<'_>, events: &Events) -> Done {
     let (first, last) = (number(events.first), number(events.last));
     db.prepare_cached(sql)?.execute(params![id, first, last, events.lines])?;
     let sql = "UPDATE runs SET last_seq = ?2, last_span = MAX(last_span, ?3),
-        first_seq = CASE WHEN last_seq = 0 THEN ?4 ELSE first_seq END WHERE id = ?1";
-    db.prepare_cached(sql)?.execute(params![id, last, number(events.last_span), first])?;
+        first_seq = CASE WHEN last_seq = 0 THEN ?4 ELSE first_seq END, log_bytes = log_bytes + ?5 WHERE id = ?1";
+    db.prepare_cached(sql)?.execute(params![
+        id,
+        last,
+        number(events.last_span),
+        first,
+        number(events.lines.len() as u64)
+    ])?;
     if let Some(state) = &events.state {
         let sql = "UPDATE runs SET phase = ?2, exit = ?3, kind = ?4, finished = ?5 WHERE id = ?1";
         let exit = state.exit.map(agent_types::ExitReason::as_str);
@@ -109,28 +115,32 @@ fn open(db: &Transaction<'_>, id: i64, ask: &AskRecord) -> Done {
 
 /// Lets old events go until those before the snapshot take no more than `keep` bytes.
 fn trim(db: &Transaction<'_>, run: &RunId, seq: u64, keep: u64) -> Done {
-    let Some(id) = row_of(db, run)? else { return Ok(()) };
-    let sql = "SELECT last, length(lines) FROM events WHERE run = ?1 AND last <= ?2 ORDER BY last DESC";
-    let (mut bytes, mut cut) = (0_u64, None);
+    let (keep, seq) = (number(keep), number(seq));
+    let sql = "SELECT id, COALESCE(log_bytes, (SELECT SUM(length(lines)) FROM events WHERE run = runs.id), 0)
+        FROM runs WHERE run = ?1";
+    let sizes = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+    let found = db.prepare_cached(sql)?.query_row([run.as_str()], sizes).optional()?;
+    let Some((id, bytes)) = found.filter(|(_, bytes)| *bytes > keep) else { return Ok(()) };
+    let sql = "SELECT COALESCE(SUM(length(lines)), 0) FROM events WHERE run = ?1 AND last > ?2";
+    let later: i64 = db.prepare_cached(sql)?.query_row([id, seq], |row| row.get(0))?;
+    let (mut left, mut cut) = (bytes - later, None);
     {
+        let sql = "SELECT last, length(lines) FROM events WHERE run = ?1 AND last <= ?2 ORDER BY last";
         let mut statement = db.prepare_cached(sql)?;
-        let mut rows = statement.query(params![id, number(seq)])?;
-        while let Some(row) = rows.next()? {
-            bytes += row.get::<_, i64>(1)?.unsigned_abs();
-            if bytes > keep {
-                cut = Some(row.get::<_, i64>(0)?);
-                break;
-            }
+        let mut rows = statement.query([id, seq])?;
+        while left > keep
+            && let Some(row) = rows.next()?
+        {
+            left -= row.get::<_, i64>(1)?;
+            cut = Some(row.get::<_, i64>(0)?);
         }
     }
     let Some(cut) = cut else { return Ok(()) };
     db.prepare_cached("DELETE FROM events WHERE run = ?1 AND last <= ?2")?.execute([id, cut])?;
-    db.prepare_cached("UPDATE runs SET first_seq = ?2 WHERE id = ?1")?.execute([id, cut + 1])?;
-    db.prepare_cached("DELETE FROM snapshots WHERE run = ?1 AND seq < ?2 AND seq < ?3")?.execute([
-        id,
-        cut,
-        number(seq),
-    ])?;
+    let sql = "UPDATE runs SET first_seq = ?2, log_bytes = ?3 WHERE id = ?1";
+    db.prepare_cached(sql)?.execute([id, cut + 1, left + later])?;
+    db.prepare_cached("DELETE FROM snapshots WHERE run = ?1 AND seq < ?2 AND seq < ?3")?
+        .execute([id, cut, seq])?;
     drop_blobs(db, "run = ?1 AND last <= ?2", &[id, cut])
 }
 
