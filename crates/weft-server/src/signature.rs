@@ -4,14 +4,12 @@ use agent_triggers::{Algorithm, Signature, SignatureEncoding, SignatureTime};
 use agent_types::Timestamp;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
 use http::{HeaderMap, StatusCode};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 
 use crate::problem::Problem;
 use crate::token::is_same;
-
-/// Bytes of a block of SHA-256.
-const BLOCK: usize = 64;
 
 /// Checks that a message carries the signature of its body, and that it is not old.
 pub(crate) fn check(
@@ -36,7 +34,8 @@ pub(crate) fn check(
         SignatureEncoding::Hex => is_same(&given.to_ascii_lowercase(), &expected),
         SignatureEncoding::Base64 => is_same(given, &expected),
     };
-    if !parts(headers, &signature.header, &signature.prefix).any(is_right) {
+    let is_signed = !expected.is_empty() && parts(headers, &signature.header, &signature.prefix).any(is_right);
+    if !is_signed {
         return Err(wrong(signature));
     }
     signature.timestamp.as_ref().map_or(Ok(()), |limit| check_time(limit, time, now))
@@ -65,17 +64,11 @@ fn wrong(signature: &Signature) -> Problem {
         .with_help("sign the bytes of the body as they are sent, with the secret of this hook")
 }
 
-/// HMAC of RFC 2104 with SHA-256.
-fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let mut block = [0_u8; BLOCK];
-    if key.len() > BLOCK {
-        block[..32].copy_from_slice(&Sha256::digest(key));
-    } else {
-        block[..key.len()].copy_from_slice(key);
-    }
-    let padded = |byte: u8| block.map(|part| part ^ byte);
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+/// HMAC with SHA-256. A key may have any length.
+fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
+    Hmac::<Sha256>::new_from_slice(key)
+        .map(|mac| mac.chain_update(message).finalize().into_bytes().to_vec())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -87,29 +80,6 @@ mod tests {
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    #[test]
-    fn macs_are_those_of_rfc_4231() {
-        for (key, message, expected) in [
-            (
-                &[0x0b; 20][..],
-                &b"Hi There"[..],
-                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
-            ),
-            (
-                b"Jefe",
-                b"what do ya want for nothing?",
-                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
-            ),
-            (
-                &[0xaa; 131],
-                b"Test Using Larger Than Block-Size Key - Hash Key First",
-                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
-            ),
-        ] {
-            assert_eq!(hex(&hmac_sha256(key, message)), expected);
-        }
     }
 
     fn signature(config: &Value) -> Signature {

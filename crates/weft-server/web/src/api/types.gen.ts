@@ -552,6 +552,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sessions/{session}/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have the agent write a reply for the person: a run with read-only tools that leaves nothing in the session */
+        post: operations["post_sessions_session_suggest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{session}/take": {
         parameters: {
             query?: never;
@@ -2101,6 +2118,11 @@ export interface components {
              * @description Tokens of those read that came out of the provider's cache.
              */
             cached?: number;
+            /**
+             * Format: uint64
+             * @description Cost in millionths of a dollar, where the prices of the model are known.
+             */
+            cost_micros?: number;
             /** @description At least one of them is an estimate, because the server did not report it. */
             estimated?: boolean;
             /**
@@ -2730,7 +2752,10 @@ export interface operations {
     };
     get_nodes: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description language of their words, where they have some in it: `zh` */
+                lang?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2999,12 +3024,16 @@ export interface operations {
     get_runs_run_loops: {
         parameters: {
             query?: {
+                /** @description with `pass`: the tool call that the loop runs in */
+                call?: string;
                 /** @description from the `Link` of the page before */
                 cursor?: string;
                 /** @description so many at about, 50 where nothing is said */
                 limit?: string;
                 /** @description only the loop at this path */
                 loop?: string;
+                /** @description only this pass of it */
+                pass?: string;
             };
             header?: never;
             path: {
@@ -3444,6 +3473,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_suggest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             /** @description refused */
