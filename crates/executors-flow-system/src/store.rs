@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_runtime::Exchange;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use run_store::{Store, StoreError};
+use run_store::{Store, StoreError, UnblockedStore};
 use serde_json::Value;
 
 use crate::conversation::{Entry, exchanges, thread_key};
@@ -200,8 +200,9 @@ impl StoredSessions {
 #[async_trait]
 impl SessionStore for StoredSessions {
     async fn load(&self, session: &str) -> Result<Session, SessionError> {
-        let state = read(session, self.store.unblocked().value(&(self.prefix() + session)).await?)?;
-        let messages = self.store.unblocked().messages(&self.thread(session)).await?;
+        let state =
+            read(session, UnblockedStore::from(&self.store).value(&(self.prefix() + session)).await?)?;
+        let messages = UnblockedStore::from(&self.store).messages(&self.thread(session)).await?;
         Ok(Session::new(state, messages.into_iter().filter_map(Entry::from_value).collect()))
     }
 
@@ -217,7 +218,7 @@ impl SessionStore for StoredSessions {
             Ok(found) if found == expected => Ok(value),
             other => Err(other),
         };
-        match self.store.unblocked().update(&(self.prefix() + session), change).await? {
+        match UnblockedStore::from(&self.store).update(&(self.prefix() + session), change).await? {
             Ok(kept) => Ok(Swap::Unchanged(read(session, Some(kept))?)),
             Err(other) => other.map(Swap::Changed),
         }
@@ -231,7 +232,7 @@ impl SessionStore for StoredSessions {
 
     async fn list(&self) -> Result<Vec<(String, SessionState)>, SessionError> {
         let prefix = self.prefix();
-        let states = self.store.unblocked().values(&prefix).await?.into_iter();
+        let states = UnblockedStore::from(&self.store).values(&prefix).await?.into_iter();
         let states = states.filter_map(|(key, value)| {
             let state: SessionState = serde_json::from_value(value).ok()?;
             Some((key.strip_prefix(&prefix)?.to_owned(), state))

@@ -1,6 +1,7 @@
 //! One message, from its beginning to its end: actions before it, flows, the agent, actions after it.
 
 mod said;
+mod timer;
 
 use std::sync::Arc;
 
@@ -10,8 +11,7 @@ use agent_types::{
     RunStatus, StoredEvent, Timestamp,
 };
 use futures::future::{Either, select};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tool_registry::ToolContext;
 
 use crate::config::When;
@@ -26,11 +26,11 @@ use crate::session::{Answered, Phase};
 use crate::shared::Shared;
 use crate::step::StepContext;
 use crate::store::Session;
-use crate::timer::{Timer, TimerStep};
 use crate::turn_context::{FlowEventSink, SessionStart, TurnContext, is_own};
 use crate::words::Sentence;
 
 use said::{asked, author_of, kind_of, reply_said, user_said};
+use timer::recorded_question;
 
 /// A message that is being handled.
 pub(crate) struct Turn<'t> {
@@ -50,13 +50,6 @@ pub(crate) struct Turn<'t> {
     asked_by: Option<String>,
     /// `true` if a flow failed that leaves its message to the agent, without a message.
     has_continued: bool,
-}
-
-/// Question of a timer to the agent.
-#[derive(Debug, Serialize, Deserialize)]
-struct Asked {
-    timer: String,
-    message: String,
 }
 
 impl<'t> Turn<'t> {
@@ -87,8 +80,8 @@ impl<'t> Turn<'t> {
 
     /// Handles the message. The run always gets an end.
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
-        let resumed = self.was_in_agent();
-        if let Some(asked) = self.recorded_question() {
+        let resumed = self.cx.was_in_agent();
+        if let Some(asked) = recorded_question(&self.cx) {
             self.cx.is_answered = false;
             self.begin(None, Some(&asked.timer), resumed);
             let result = self.ask_for_timer(resumed, asked).await;
@@ -101,28 +94,6 @@ impl<'t> Turn<'t> {
             let _ = self.record(vec![user_said(&self)]).await;
         }
         self.finish(result, false)
-    }
-
-    /// Lets a timer go off.
-    pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        let resumed = self.was_in_agent();
-        self.begin(None, Some(&timer.id), resumed);
-        self.cx.is_answered = false;
-        let asked = match &timer.step {
-            TimerStep::Ask(template) => {
-                Some(Asked { timer: timer.id.clone(), message: self.fill(template, &Value::Null) })
-            }
-            TimerStep::Reply(_) | TimerStep::Flow(_) | TimerStep::Action(_) => None,
-        };
-        let message = format!("the timer `{}` went off", timer.id);
-        let line = EventBody::LogLine { level: "info".into(), message };
-        // A run that is resumed asks the same.
-        self.events.emit_with(line, asked.as_ref().map(|asked| json!(asked)).as_ref());
-        let result = match asked {
-            Some(asked) => self.ask_for_timer(resumed, asked).await,
-            None => self.fire_step(timer).await,
-        };
-        self.finish(result, true)
     }
 
     /// Runs a flow or a system action by its id.
@@ -356,63 +327,6 @@ impl<'t> Turn<'t> {
         Ok(self.handled(exit, sent, None))
     }
 
-    async fn fire_step(&mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        let why = format!("timer \"{}\"", timer.id);
-        let target = match &timer.step {
-            TimerStep::Reply(template) => {
-                let text = Some(self.fill(template, &Value::Null));
-                let handled = self.handled(ExitReason::FlowCompleted, text, None);
-                return self.after_timer(handled, &timer.id).await;
-            }
-            TimerStep::Ask(template) => {
-                let message = self.fill(template, &Value::Null);
-                return self
-                    .ask_for_timer(self.was_in_agent(), Asked { timer: timer.id.clone(), message })
-                    .await;
-            }
-            TimerStep::Flow(at) => Trigger::Flow(*at),
-            TimerStep::Action(at) => Trigger::Action(*at),
-        };
-        let (decision, flow, action) = self.run_one(target, &why, &Map::new()).await?;
-        let handled = match decision {
-            Decision::End { exit, text, error } => {
-                Handled { flow, action, ..self.handled(exit, text, error) }
-            }
-            Decision::Ask(_) | Decision::Continue => self.continued(flow, action),
-        };
-        self.after_timer(handled, &timer.id).await
-    }
-
-    /// Asks the agent in place of a user.
-    async fn ask_for_timer(&mut self, resumed: bool, asked: Asked) -> Result<Handled, OrchestratorError> {
-        let Asked { timer, message } = asked;
-        (self.message.text, self.asked_by) = (message, Some(timer.clone()));
-        let handled = self.ask_agent(resumed, None).await?;
-        self.after_timer(handled, &timer).await
-    }
-
-    /// The question of the timer whose run is resumed.
-    fn recorded_question(&self) -> Option<Asked> {
-        let recorded = self.cx.recorded_value(|body| matches!(body, EventBody::LogLine { .. }))?;
-        serde_json::from_value(recorded).ok()
-    }
-
-    /// Says and keeps the reply of a timer.
-    async fn after_timer(&mut self, handled: Handled, timer: &str) -> Result<Handled, OrchestratorError> {
-        let mut handled = Handled { timer: Some(timer.to_owned()), ..handled };
-        if handled.outcome.is_none() {
-            self.say(&mut handled);
-            let reply = reply_said(self, &handled);
-            self.record(reply.into_iter().collect()).await?;
-        }
-        self.kept.state.end(&self.key);
-        if self.kept.state.phase != Phase::Open {
-            self.kept.state.timers.clear();
-        }
-        self.save().await?;
-        Ok(handled)
-    }
-
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
         // Before each wait for an answer one question was sent.
@@ -474,12 +388,6 @@ impl<'t> Turn<'t> {
 
     fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
         Handled { text, error, ..Handled::recorded(self.cx.sink.run().clone(), self.session, exit) }
-    }
-
-    /// Returns `true` if the run had reached the agent before it was interrupted.
-    fn was_in_agent(&self) -> bool {
-        let events = self.cx.resume.iter().flat_map(|resume| &resume.log.events);
-        events.map(|kept| &kept.event.body).any(|body| matches!(body, EventBody::AgentTurnStarted {}))
     }
 
     /// Begins to look the message up.

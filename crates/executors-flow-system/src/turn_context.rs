@@ -87,6 +87,12 @@ impl TurnContext {
         Self { sink, resume: None, cancel, tasks, is_answered }
     }
 
+    /// Returns `true` if the run had reached the agent before it was interrupted.
+    pub(crate) fn was_in_agent(&self) -> bool {
+        let events = self.resume.iter().flat_map(|resume| &resume.log.events);
+        events.map(|kept| &kept.event.body).any(|body| matches!(body, EventBody::AgentTurnStarted {}))
+    }
+
     /// The same for a session that is gone with the run: a flow that asks a question there fails.
     #[must_use]
     pub const fn unanswered(mut self) -> Self {

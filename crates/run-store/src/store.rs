@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::blob::{put_back, restore};
 use crate::encode::masked_value;
 use crate::lock::{RunLock, RunLocks, ThreadLock};
-use crate::unblocked::UnblockedStore;
 use crate::writer::{Job, Writer};
 use crate::{
     AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunPhase, RunRecord, StoreError,
@@ -235,12 +234,6 @@ impl Store {
         self.0.locks.take_thread(thread)
     }
 
-    /// The same store for async code, which waits for the writer without blocking its thread.
-    #[must_use]
-    pub const fn unblocked(&self) -> UnblockedStore<'_> {
-        UnblockedStore(self)
-    }
-
     /// Events behind `after`, oldest first, about `limit` of them; an empty list means that no more follow.
     /// Large values are names of blobs.
     ///
@@ -375,7 +368,7 @@ impl Store {
         key: &str,
         change: impl FnOnce(Option<Value>) -> Result<Value, E> + Send + 'static,
     ) -> Result<Result<Value, E>, StoreError> {
-        futures::executor::block_on(self.unblocked().update(key, change))
+        futures::executor::block_on(self.0.writer.updated(key, &self.0.masks, change))
     }
 
     /// Returns the disk usage of the store.
@@ -392,7 +385,7 @@ impl Store {
     /// # Errors
     /// The last group could not be written.
     pub fn flush(&self) -> Result<(), StoreError> {
-        futures::executor::block_on(self.unblocked().flush())
+        futures::executor::block_on(self.0.writer.flushed())
     }
 
     /// Puts large values back where events only name them.

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 use agent_types::{Batch, ClockHold, Redactor, Timestamp};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
+use serde_json::Value;
 
-use crate::encode::{Numbered, NumberedEvent, encode};
+use crate::encode::{Numbered, NumberedEvent, encode, masked_value};
 use crate::inbox::Inbox;
 use crate::run::RunCore;
 use crate::{Backend, Change, NewRun, StoreError, Update, read_lines};
@@ -141,6 +142,37 @@ impl Writer {
         self.send(Job::Flush(Waiting { core, done }));
         wait
     }
+
+    /// Waits until all that was sent so far is safe.
+    pub(crate) async fn flushed(&self) -> Result<(), StoreError> {
+        self.flush(None).await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Updates a named value; `change` gives the new value, or why the old one stays. It is safe when this returns.
+    pub(crate) async fn updated<E: Send + 'static>(
+        &self,
+        key: &str,
+        masks: &Arc<Redactor>,
+        change: impl FnOnce(Option<Value>) -> Result<Value, E> + Send + 'static,
+    ) -> Result<Result<Value, E>, StoreError> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let masks = Arc::clone(masks);
+        let change = move |old| {
+            let new = change(old).map(|new| masked_value(&new, &masks));
+            let kept = new.as_ref().ok().cloned();
+            // Whoever asked waits for it below.
+            let _ = sender.send(new);
+            kept
+        };
+        let (done, wait) = oneshot::channel();
+        self.send(Job::Update { key: key.to_owned(), change: Box::new(change), done });
+        wait.await.unwrap_or_else(|_| Err(stopped()))?;
+        receiver.try_recv().map_err(|_| stopped())
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::io("the writer has stopped")
 }
 
 impl fmt::Debug for Writer {

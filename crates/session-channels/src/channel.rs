@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http_caller::HttpError;
 use serde::{Deserialize, Serialize};
 
-/// What came in, as it came: the headers of a request and its body, or a message of a socket.
+/// A message as it came in: the headers of a request and its body, or a message of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'f> {
     /// Headers; empty for a message of a socket.
@@ -16,8 +16,8 @@ pub struct Frame<'f> {
     pub body: &'f [u8],
 }
 
-/// Message of a user that came through a channel. It has no other members, so that a message on its way out, which has, is
-/// not one that comes in.
+/// Message of a user that came through a channel. It has no other members, so that an outgoing message, which has, is
+/// not an incoming one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -47,7 +47,7 @@ impl Incoming {
     }
 }
 
-/// Message of a session on its way out.
+/// Outgoing message of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// Its id, the same each time that it is sent.
@@ -168,7 +168,7 @@ impl ChannelError {
             Self::StaleSignature { .. } => "stale_signature",
             Self::BadMessage { .. } => "bad_message",
             Self::BadSettings { .. } => "bad_channel",
-            Self::Http(_) => "http_error",
+            Self::Http(error) => error.code(),
             Self::Closed => "channel_closed",
         }
     }

@@ -60,7 +60,7 @@ impl WebhookChannel {
         let secret = secret.ok_or_else(|| ChannelError::MissingSecret { name: name.to_owned() })?;
         let signer = Signer::new(secret.reveal()).ok_or_else(|| ChannelError::BadSettings {
             message: format!(
-                "the secret `{name}` has fewer than {MIN_KEY} bytes, or is no base64 behind `whsec_`"
+                "the secret `{name}` has fewer than {MIN_KEY} bytes, or is not base64 behind `whsec_`"
             ),
         })?;
         let to = settings.to.as_deref().map(|to| endpoint(to, settings.timeout_ms)).transpose()?;

@@ -8,7 +8,7 @@ use agent_runtime::{Agent, ApprovalMode, Exchange};
 use agent_types::{ContextValues, FormerInputs};
 use async_trait::async_trait;
 use node_library::FilesFolder;
-use run_store::Store;
+use run_store::{Store, UnblockedStore};
 use serde_json::{Map, Value};
 use tool_registry::{Changes, Tool, ToolInvoker, ToolLookupError};
 use workflow_engine::{Plan, Services};
@@ -82,17 +82,22 @@ fn exchanges(messages: Vec<Value>) -> Vec<Exchange> {
 impl Threads for ProjectThreads {
     async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError> {
         let Some(store) = self.store()? else { return self.memory.load(thread).await };
-        Ok(exchanges(store.unblocked().messages(&thread_key(thread)).await.map_err(|error| failed(&error))?))
+        Ok(exchanges(
+            UnblockedStore::from(store)
+                .messages(&thread_key(thread))
+                .await
+                .map_err(|error| failed(&error))?,
+        ))
     }
 
     async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError> {
         let Some(store) = self.store()? else { return self.memory.append(thread, key, more).await };
         let id = thread_key(thread);
-        let mut messages = store.unblocked().messages(&id).await.map_err(|error| failed(&error))?;
+        let mut messages = UnblockedStore::from(store).messages(&id).await.map_err(|error| failed(&error))?;
         if messages.iter().all(|message| message.get(KEY).and_then(Value::as_str) != Some(key)) {
             let more: Vec<Value> = more.iter().map(|exchange| marked(exchange, key)).collect();
             store.add_messages(&id, &more);
-            store.unblocked().flush().await.map_err(|error| failed(&error))?;
+            UnblockedStore::from(store).flush().await.map_err(|error| failed(&error))?;
             messages.extend(more);
         }
         Ok(exchanges(messages))

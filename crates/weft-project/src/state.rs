@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_runtime::AgentProfile;
 use async_trait::async_trait;
-use run_store::{Store, StoreError};
+use run_store::{Store, StoreError, UnblockedStore};
 use serde_json::{Map, Value};
 use tool_registry::ToolError;
 use tool_schema::CompiledSchema;
@@ -31,7 +31,8 @@ pub(crate) fn failed(error: &StoreError) -> ToolError {
 #[async_trait]
 impl StateSource for StoredState {
     async fn read(&self) -> Result<Value, ToolError> {
-        let kept = self.store.unblocked().value(&self.key).await.map_err(|error| failed(&error))?;
+        let kept =
+            UnblockedStore::from(&self.store).value(&self.key).await.map_err(|error| failed(&error))?;
         Ok(kept.unwrap_or_else(|| self.initial.clone()))
     }
 
@@ -39,7 +40,7 @@ impl StateSource for StoredState {
         let (initial, schema) = (self.initial.clone(), self.schema.clone());
         let change =
             move |old: Option<Value>| merged_state(old.unwrap_or(initial), changes, schema.as_deref());
-        self.store.unblocked().update(&self.key, change).await.map_err(|error| failed(&error))?
+        UnblockedStore::from(&self.store).update(&self.key, change).await.map_err(|error| failed(&error))?
     }
 }
 

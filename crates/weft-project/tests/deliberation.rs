@@ -188,7 +188,7 @@ fn one_that_has_effects_is_refused_where_a_run_may_only_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut sending = echo("x");
     let send = json!({"id": "send", "type": "core:Http",
-        "configValues": {"method": "POST", "url": "http://localhost:1/orders"}});
+        "configValues": {"endpoint": {"method": "POST", "url": "http://localhost:1/orders"}}});
     assert!(
         project(folder.path(), &sending, &json!({}), &[]).agent("a").unwrap().read_only().check().is_ok()
     );

@@ -34,7 +34,8 @@ pub(crate) fn check(
         SignatureEncoding::Hex => is_same(&given.to_ascii_lowercase(), &expected),
         SignatureEncoding::Base64 => is_same(given, &expected),
     };
-    let is_signed = !expected.is_empty() && parts(headers, &signature.header, &signature.prefix).any(is_right);
+    let is_signed =
+        !expected.is_empty() && parts(headers, &signature.header, &signature.prefix).any(is_right);
     if !is_signed {
         return Err(wrong(signature));
     }

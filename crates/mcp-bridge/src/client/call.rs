@@ -126,12 +126,18 @@ impl ForeignHandler {
                 ToolError::failed("the server went away during the call").with_code("mcp_down")
             }
             other => {
-                let failed = ToolError::failed("the call could not be made").with_code("mcp_error");
-                failed.with_detail(self.shown(&other.to_string()))
+                let cause = other.to_string();
+                // What the server wrote is for the model; what the client met is for the log.
+                let words = cause.split_once(ANSWERED).map(|(_, words)| self.shown(words));
+                let words = words.unwrap_or_else(|| "the call could not be made".to_owned());
+                ToolError::failed(words).with_code("mcp_error").with_detail(self.shown(&cause))
             }
         }
     }
 }
+
+/// Words before what a server wrote in place of an answer.
+const ANSWERED: &str = "unexpected server response: ";
 
 /// Notifies the server of the cancellation when a call is dropped before its answer came.
 struct CallGuard {

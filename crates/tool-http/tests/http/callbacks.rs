@@ -15,14 +15,14 @@ use crate::tools::{call_with, error, tool};
 
 /// Addresses of which each is sent the same body.
 #[derive(Debug, Default)]
-struct Desk {
+struct CallbackBook {
     body: Value,
     opened: Mutex<Vec<CallbackRequest>>,
     closed: Mutex<Vec<String>>,
 }
 
 #[async_trait]
-impl Callbacks for Desk {
+impl Callbacks for CallbackBook {
     async fn open(&self, request: CallbackRequest) -> Result<OpenCallback, ToolError> {
         self.opened.lock().push(request);
         Ok(OpenCallback { id: "one".into(), url: "https://weft.example/hooks/calls/one/secret".into() })
@@ -56,7 +56,7 @@ async fn call(answer: (u16, Value), body: Value, later: &Value) -> (CallEnd, Str
     let (status, value) = answer;
     let other = StubServer::json(move |_| (status, value.clone()));
     let address = other.address.to_string();
-    let desk = Arc::new(Desk { body, ..Desk::default() });
+    let desk = Arc::new(CallbackBook { body, ..CallbackBook::default() });
     let services = Services::new().with::<dyn Callbacks>(Arc::clone(&desk) as Arc<dyn Callbacks>);
     let tool = at_once(&file(&address, later), &address);
     assert_eq!(tool.definition().parameters["properties"], json!({}));

@@ -35,7 +35,7 @@ impl Course {
         }
     }
 
-    /// Who answers a message: `agent`, `flow`, `action` or nothing.
+    /// Author of the answer to a message: `agent`, `flow`, `action` or nothing.
     pub(super) const fn author(self, message: u64) -> Option<&'static str> {
         match self {
             Self::Flows if message % 3 == 1 => Some("flow"),
@@ -57,7 +57,7 @@ impl Course {
     }
 }
 
-/// What the person says in a session.
+/// Words of the person in a session.
 pub(super) fn said_by_person(session: u64) -> String {
     format!("I am Ann in s{session}")
 }

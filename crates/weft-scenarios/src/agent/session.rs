@@ -1,19 +1,19 @@
 //! One case at work: its agent, its conversation, the run that waits.
 
+mod answers;
+mod replay;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentProfile, AgentState, Exchange, PendingCall};
-use agent_types::{
-    AskSummary, Delivery, EventSink, ExitReason, Recorder, Redactor, ResumeLog, RunId, RunStatus,
-};
-use executors_flow_system::{Flows, SessionStart};
-use run_store::{NewRun, RunPhase, Store, StoredRun};
+use agent_types::{AskSummary, Delivery, EventSink, ExitReason, Recorder, ResumeLog, RunId, RunStatus};
+use executors_flow_system::Flows;
+use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Registry, Services, Snapshot, TaskBoard};
 use tool_system::{BlobSource, PrivateState, World as SharedWorld};
-use weft_runs::{Answer, Replay, ReplayDifference};
 
 use super::canvas::{self, Parts, Trail};
 use super::case::{Case, Deed, Turn};
@@ -141,53 +141,6 @@ impl Session {
     pub(crate) fn trail(&self, events: &[Value]) -> Trail {
         let runs: Vec<RunId> = self.runs.iter().map(|begun| begun.run.clone()).collect();
         Trail::new(&self.workshop.world, &self.noted, &runs, events)
-    }
-
-    /// Replays a run of the case that has ended or waits. Gives the first difference.
-    pub(crate) async fn replay(&self, begun: &Begun) -> Result<Option<ReplayDifference>, Fault> {
-        let Begun { run, base, input, tools } = begun;
-        let store = &self.lasting.store;
-        let failed = |error: run_store::StoreError| error.to_string();
-        if store.known(run).map_err(failed)?.state.phase == RunPhase::Running {
-            return Ok(None);
-        }
-        let mut events = store.events(run, 0, usize::MAX).map_err(failed)?;
-        store.put_values_back(&mut events).map_err(failed)?;
-        let answered = |ask: run_store::AskRecord| Some((ask.summary.ask.to_string(), ask.answer?.0));
-        let answers: Vec<_> = store.asks(run).map_err(failed)?.into_iter().filter_map(answered).collect();
-        let start = SessionStart::from_events(&events);
-        let replay = Replay::new(events, answers, Redactor::new(Vec::new()));
-        let registry = Arc::new(Registry::new());
-        for tool in tools.tools() {
-            registry.register(tool.clone()).map_err(|error| error.to_string())?;
-        }
-        let board = Arc::new(TaskBoard::new());
-        let agent = agent_of(&self.profile, &self.workshop, &registry, &self.lasting, &board);
-        let (log, cancel) = (replay.log.clone(), replay.cancel());
-        let sink = Arc::clone(&replay.sink) as Arc<dyn EventSink>;
-        let exit = match (&self.flows, input) {
-            (Some(flows), input) if !matches!(input, Some(AgentInput::Event { .. })) => {
-                let store = Store::memory().map_err(failed)?;
-                let lasting = Lasting { store, ..self.lasting.clone() };
-                let front = front_of(flows, &agent, &self.workshop, &lasting);
-                front.begin(base).await?;
-                let start = start.ok_or("the start of the run has no session")?;
-                front.put_state(&start.state).await?;
-                let log = (log, base.len());
-                match input {
-                    Some(input) => Some(front.handle(&input.text(), sink, Some(log), cancel).await?.exit),
-                    None => front.resume_timer(&start, sink, log, cancel).await?.map(|handled| handled.exit),
-                }
-            }
-            (_, Some(input)) => {
-                let base = AgentState::from_history(base.clone());
-                let started = agent.with_cancel(cancel).start_in(base, input.clone(), sink, Some(log));
-                Some(started.map_err(|error| error.to_string())?.outcome().await.0.exit)
-            }
-            (_, None) => None,
-        };
-        let status = exit.map_or(RunStatus::Ok, agent_runtime::exit_status);
-        Ok(replay.difference(status, exit))
     }
 
     /// Runs the loop of nodes.
@@ -554,39 +507,6 @@ impl Session {
             seen.events.extend(batch.iter().filter_map(|event| serde_json::to_value(event).ok()));
         }
         Ok(())
-    }
-
-    /// Answers an open question, and resumes the run.
-    async fn answer(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
-        let open = self.open.take().ok_or("nothing waits for an answer")?;
-        let wanted = turn.tool.as_deref();
-        let named = |pending: &&PendingCall| wanted.is_none_or(|tool| pending.tool.as_str() == tool);
-        let pending = open.pending.iter().filter(named).nth(turn.nth).cloned();
-        let pending = pending.ok_or("no such call waits for an answer")?;
-        let answer = match turn.r#do {
-            Some(Deed::Approve) => Answer::Approve { arguments: None },
-            Some(Deed::Deny) => Answer::Deny { reason: turn.reason.clone().unwrap_or_default() },
-            Some(Deed::Edit) => {
-                let arguments = turn.arguments.clone().unwrap_or_default();
-                if self.agent.check_arguments(pending.tool.as_str(), &arguments).is_some() {
-                    // They do not fit: nothing is answered, and the call waits as before.
-                    return self.go(Start::Resume(Box::new(open)), seen).await;
-                }
-                Answer::Approve { arguments: Some(arguments) }
-            }
-            _ => Answer::Value(turn.value.clone().unwrap_or_default()),
-        };
-        self.record_answer(&open.run, &pending.ask, &answer)?;
-        self.go(Start::Resume(Box::new(open)), seen).await
-    }
-
-    fn record_answer(&self, run: &RunId, ask: &str, answer: &Answer) -> Result<(), Fault> {
-        let store = &self.lasting.store;
-        let asks = store.asks(run).map_err(|error| error.to_string())?;
-        let asked = asks.iter().find(|asked| *asked.summary.ask == *ask);
-        let asked = asked.ok_or_else(|| format!("the run does not ask `{ask}`"))?;
-        let value = answer.to_value(run, &asked.summary).map_err(|error| error.to_string())?;
-        store.answer(run, ask, &value).map_err(|error| error.to_string())
     }
 
     fn change_tools(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {

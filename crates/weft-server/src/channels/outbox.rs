@@ -285,7 +285,7 @@ async fn send_all(
     Ok(())
 }
 
-/// A message on its way out. Its id is the same each time that it is sent, and that of no other.
+/// An outgoing message. Its id is the same each time that it is sent, and that of no other.
 pub(crate) fn outgoing(name: &ThreadName, conversation: &str, number: usize, said: ChatMessage) -> Outgoing {
     let author = json!(said.author).as_str().unwrap_or_default().to_owned();
     let place = json!([name.agent, name.thread, number, author, said.at, said.text]);

@@ -128,7 +128,7 @@ async fn only_the_holder_of_the_secret_writes() {
     let system = system(0);
     let server = desk(&system, "127.0.0.1:1");
     let body = json!({"conversation": "c1", "text": "Hi"}).to_string();
-    let refused = post_as(&server, "other", "/channels/desk", "m1", &body).await.expect(401);
+    let refused = post_as(&server, "another secret of many", "/channels/desk", "m1", &body).await.expect(401);
     assert_eq!(refused.code(), "bad_signature");
     let unsigned = server.send("POST", "/channels/desk", &[], &body).await.expect(401);
     assert_eq!(unsigned.code(), "bad_signature");
