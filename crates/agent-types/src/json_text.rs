@@ -26,7 +26,7 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Erro
         None => Ok(value),
         Some((at, number)) => {
             let before = &text[..at];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let line = before.split(|byte| *byte == b'\n').count();
             let column = 1 + at - before.iter().rposition(|byte| *byte == b'\n').map_or(0, |found| found + 1);
             Err(serde_json::Error::custom(format!(
                 "the whole number `{number}` does not fit 64 bits; write it as a text at line {line} column {column}"

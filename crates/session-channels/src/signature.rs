@@ -70,7 +70,7 @@ impl Signer {
 
     fn mac(&self, id: &str, timestamp: &str, body: &[u8]) -> Hmac<Sha256> {
         let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-        parts.iter().fold(self.0.clone(), |mac, part| mac.chain_update(part))
+        parts.iter().fold(self.0.clone(), Mac::chain_update)
     }
 }
 

@@ -84,13 +84,13 @@ enum Later {
     /// It is polled.
     Polled(Box<Polling>),
     /// The other system reports it.
-    Reported(CallbackWait),
+    Reported(Box<CallbackWait>),
 }
 
 impl Later {
     fn new(config: &AsyncConfig, file: &HttpToolFile) -> Result<Self, HttpToolError> {
         Ok(match &config.callback {
-            Some(callback) => Self::Reported(CallbackWait::new(callback, config, file)?),
+            Some(callback) => Self::Reported(Box::new(CallbackWait::new(callback, config, file)?)),
             None => Self::Polled(Box::new(Polling::new(config, file)?)),
         })
     }

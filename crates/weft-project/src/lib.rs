@@ -82,6 +82,16 @@ pub fn node_definitions() -> Vec<workflow_model::NodeDefinition> {
     all
 }
 
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Project>();
+    is_shared::<ProjectError>();
+    is_shared::<ProjectModels>();
+    is_shared::<ProjectOptions>();
+    is_shared::<Settings>();
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,13 +121,3 @@ mod tests {
         }
     }
 }
-
-/// The main types are shared between threads.
-const _: () = {
-    const fn is_shared<T: Send + Sync>() {}
-    is_shared::<Project>();
-    is_shared::<ProjectError>();
-    is_shared::<ProjectModels>();
-    is_shared::<ProjectOptions>();
-    is_shared::<Settings>();
-};

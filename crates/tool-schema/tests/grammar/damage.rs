@@ -157,7 +157,7 @@ fn without_lengths(mut schema: Value) -> Value {
     }
     match &mut schema {
         Value::Object(members) => {
-            members.values_mut().for_each(|value| *value = without_lengths(value.take()))
+            members.values_mut().for_each(|value| *value = without_lengths(value.take()));
         }
         Value::Array(items) => items.iter_mut().for_each(|value| *value = without_lengths(value.take())),
         _ => {}

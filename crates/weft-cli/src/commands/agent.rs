@@ -122,14 +122,8 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     }
     let thread = arguments.thread.clone();
     let approval = mode_of(arguments.approve);
-    let request = AgentRequest {
-        plan,
-        thread,
-        approval,
-        surroundings: RunEnv::AgentOnly,
-        busy: WhenBusy::Reject,
-        ..AgentRequest::default()
-    };
+    let request =
+        AgentRequest { plan, thread, approval, surroundings: RunEnv::AgentOnly, busy: WhenBusy::Reject };
     run_agent(context, &watched(project), request)
 }
 

@@ -217,17 +217,7 @@ impl Chat {
         let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
         let run = self
             .runs
-            .begin(
-                AgentRequest {
-                    plan,
-                    thread,
-                    approval,
-                    surroundings,
-                    busy: WhenBusy::Reject,
-                    ..AgentRequest::default()
-                }
-                .into(),
-            )
+            .begin(AgentRequest { plan, thread, approval, surroundings, busy: WhenBusy::Reject }.into())
             .await?;
         self.follow(run).await
     }

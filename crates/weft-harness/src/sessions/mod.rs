@@ -60,9 +60,9 @@ impl SessionsSoak {
         let judged = judge::judge(self, &servers, &backend, kills, &mut faults);
         faults.extend(servers.complaints());
         if let Some(first) = faults.first() {
-            let shown = faults.iter().take(SHOWN).map(|fault| format!("  {fault}\n")).collect::<String>();
-            servers.keep_logs(folder);
-            return Err(format!("{} faults, the first: {first}\n{shown}", faults.len()));
+            let shown = faults.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("\n  ");
+            servers::keep_logs(folder);
+            return Err(format!("{} faults, the first: {first}\n  {shown}", faults.len()));
         }
         Ok(format!(
             "{} sessions of {} messages in {:.1} s, {kills} servers killed, {judged}, {} refused for a moment: \

@@ -107,11 +107,11 @@ impl Servers {
         let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
         lines.filter(|line| line.contains("panicked")).collect()
     }
+}
 
-    /// Leaves the folder with the logs and the store where it is.
-    pub(super) fn keep_logs(&self, folder: TempDir) {
-        eprintln!("the project is in {}", folder.keep().display());
-    }
+/// Leaves the folder with the logs and the store where it is.
+pub(super) fn keep_logs(folder: TempDir) {
+    eprintln!("the project is in {}", folder.keep().display());
 }
 
 fn log_of(folder: &Path, at: usize) -> PathBuf {

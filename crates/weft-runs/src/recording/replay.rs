@@ -22,7 +22,14 @@ pub struct Replay {
     /// Sink of the resumed run.
     pub sink: Arc<ReplaySink>,
     /// Suspension with which the recording ends.
-    waits: Option<Option<ExitReason>>,
+    suspended: Option<Suspension>,
+}
+
+/// Suspension of a run that waits.
+#[derive(Debug, Clone, Copy)]
+struct Suspension {
+    /// Its reason, of an agent's run.
+    exit: Option<ExitReason>,
 }
 
 impl Replay {
@@ -39,8 +46,8 @@ impl Replay {
         let end: Option<TraceEvent> =
             events.iter().rev().find(|kept| is_end(kept)).map(|kept| kept.event.clone());
         events.retain(|kept| !is_end(kept));
-        let waits = match events.iter().rev().find(|kept| is_own(kept)).map(|kept| &kept.event.body) {
-            Some(EventBody::RunWaiting { exit, .. }) if end.is_none() => Some(*exit),
+        let suspended = match events.iter().rev().find(|kept| is_own(kept)).map(|kept| &kept.event.body) {
+            Some(EventBody::RunWaiting { exit, .. }) if end.is_none() => Some(Suspension { exit: *exit }),
             Some(_) | None => None,
         };
         let log = ResumeLog { snapshot: None, events, answers: answers.into_iter().collect() };
@@ -51,7 +58,7 @@ impl Replay {
         if end.as_ref().is_some_and(cancelled) {
             sink.cancel().cancel();
         }
-        Self { log, sink, waits }
+        Self { log, sink, suspended }
     }
 
     /// Ends the run: the recording does, or the replay differs from it.
@@ -63,14 +70,14 @@ impl Replay {
     /// The first difference, when the replay has ended so.
     #[must_use]
     pub fn difference(self, status: RunStatus, exit: Option<ExitReason>) -> Option<ReplayDifference> {
-        let is_same = self.waits.is_none_or(|waits| {
-            status == RunStatus::Waiting && (waits.is_none() || exit.is_none() || exit == waits)
+        let is_same = self.suspended.is_none_or(|Suspension { exit: recorded }| {
+            status == RunStatus::Waiting && (recorded.is_none() || exit.is_none() || exit == recorded)
         });
         if !is_same && !self.sink.is_halted() {
             let word = |exit: Option<ExitReason>, status| {
                 exit.map_or_else(|| RunPhase::from(status).as_str(), ExitReason::as_str).to_owned()
             };
-            let wanted = word(self.waits.flatten(), RunStatus::Waiting);
+            let wanted = word(self.suspended.and_then(|suspension| suspension.exit), RunStatus::Waiting);
             self.sink.differs(ReplayDifference {
                 at: "the run: exit".into(),
                 wanted,

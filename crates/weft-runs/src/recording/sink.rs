@@ -226,17 +226,10 @@ fn begins_work(body: &EventBody) -> bool {
 
 /// Name of an event within its run.
 fn site_of(place: &EventLocation, body: &EventBody) -> String {
-    let mut site = body.name().to_owned();
-    if let Some(turn) = place.turn {
-        site += &format!(" in turn {turn}");
-    }
-    if let Some(call) = &place.call {
-        site += &format!(" of call {call}");
-    }
-    if let Some(path) = &place.path {
-        site += &format!(" at {path}");
-    }
-    site
+    let turn = place.turn.map(|turn| format!(" in turn {turn}"));
+    let call = place.call.as_ref().map(|call| format!(" of call {call}"));
+    let path = place.path.as_ref().map(|path| format!(" at {path}"));
+    [turn, call, path].into_iter().flatten().fold(body.name().to_owned(), |site, part| site + &part)
 }
 
 /// The data of an event that a replay has too.

@@ -113,7 +113,7 @@ async fn restarted(mut server: Running) -> Running {
 }
 
 /// The failure that an agent reads, where the script plays it back.
-async fn failure(server: &Running, words: &str) {
+fn failure(server: &Running, words: &str) {
     let lines = [
         json!({"text": "<ACTION><tool name=\"make_report\"></tool></ACTION>"}),
         json!({"text": "It is under way."}),
@@ -126,7 +126,7 @@ async fn failure(server: &Running, words: &str) {
 async fn work_that_failed_is_reported_as_such() {
     let (folder, other) = at_work(&json!({}));
     let server = serve_with(folder, public);
-    failure(&server, "the work failed").await;
+    failure(&server, "the work failed");
     let (run, path) = waiting(&server, &other).await;
     let body = json!({"state": "failed", "why": "no paper"}).to_string();
     assert_eq!(report(&server, &path, &body).await, (204, Value::Null));
@@ -137,7 +137,7 @@ async fn work_that_failed_is_reported_as_such() {
 async fn a_server_without_a_public_address_sends_nothing() {
     let (folder, other) = at_work(&json!({}));
     let server = serve_with(folder, |_| ());
-    failure(&server, "no public address").await;
+    failure(&server, "no public address");
     let run = server.begin(&json!({"agent": "clerk", "message": "Begin."})).await;
     assert_eq!(server.until(&run, "ok").await["text"], "It failed.");
     pause(50).await;
