@@ -192,6 +192,29 @@ impl From<AgentError> for RunsError {
 }
 
 impl RunsError {
+    /// Returns `true` for an error that passes: the same can be tried again.
+    pub(crate) const fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Project(ProjectError::Store(StoreError::RunBusy { .. } | StoreError::Locked))
+                | Self::ThreadBusy { .. }
+                | Self::QueueFull { .. }
+                | Self::ShuttingDown
+                | Self::Left { .. }
+        )
+    }
+
+    /// Returns `true` where another message or process was faster: it has resumed, answered or ended the run.
+    pub(crate) const fn is_lost_race(&self) -> bool {
+        matches!(
+            self,
+            Self::Project(ProjectError::Store(
+                StoreError::RunBusy { .. } | StoreError::RunEnded { .. } | StoreError::UnknownAsk { .. }
+            )) | Self::ThreadBusy { .. }
+                | Self::UnknownAsk { .. }
+        )
+    }
+
     pub(crate) fn not_resumable(run: &RunId, message: impl Into<String>) -> Self {
         Self::NotResumable { run: run.to_string(), message: message.into() }
     }

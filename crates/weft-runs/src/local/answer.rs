@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
 use super::LocalRuns;
+use super::known::known_run;
 use super::resume::check_resumable;
 use crate::answer::Answer;
 use crate::error::RunsError;
@@ -31,7 +32,11 @@ impl LocalRuns {
         .await?;
         match then {
             Then::Stay => Ok(None),
-            Then::Resume => self.resume_run(run, version, CancellationToken::new()).await.map(Some),
+            Then::Resume => match self.resume_run(run.clone(), version, CancellationToken::new()).await {
+                // The answer is recorded: whoever was faster resumes the run with it.
+                Err(error) if error.is_lost_race() => known_run(self, run).map(Some),
+                resumed => resumed.map(Some),
+            },
         }
     }
 }

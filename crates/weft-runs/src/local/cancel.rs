@@ -116,11 +116,37 @@ fn find(project: &Project, run: &RunId) -> Result<Found, RunsError> {
 
 /// Ends a run that no process executes as cancelled, even where its agent, tools or workflow are gone.
 pub(super) fn end_cancelled(project: &Project, run: &RunId) -> Result<(), RunsError> {
+    end(project, run, None)
+}
+
+/// Ends a run that no process executes with an error: its code and message.
+pub(super) fn end_failed(
+    project: &Project,
+    run: &RunId,
+    failure: (String, String),
+) -> Result<(), RunsError> {
+    end(project, run, Some(failure))
+}
+
+fn end(project: &Project, run: &RunId, failure: Option<(String, String)>) -> Result<(), RunsError> {
     let store = project.required_store(run)?;
     let (stored, _) = store.resume(run, Arc::clone(project.clock()))?;
-    let exit = store.known(run)?.new.agent.map(|_| ExitReason::Cancelled);
-    let status = RunStatus::Cancelled;
-    let body = EventBody::RunFinished { status, exit, kind: None, partial: None, message: None };
+    let body = match failure {
+        Some((kind, message)) => EventBody::RunFinished {
+            status: RunStatus::Error,
+            exit: None,
+            kind: Some(kind),
+            partial: None,
+            message: Some(message),
+        },
+        None => EventBody::RunFinished {
+            status: RunStatus::Cancelled,
+            exit: store.known(run)?.new.agent.map(|_| ExitReason::Cancelled),
+            kind: None,
+            partial: None,
+            message: None,
+        },
+    };
     stored.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
     Ok(store.flush()?)
 }

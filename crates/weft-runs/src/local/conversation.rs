@@ -159,11 +159,16 @@ pub(super) fn extend(project: &Project, name: &ThreadName, entries: &[Entry]) ->
     Ok(())
 }
 
-/// The run of a conversation that waits.
+/// The newest run of a conversation that waits.
 pub(super) fn waiting(project: &Project, name: &ThreadName) -> Result<Option<RunId>, StoreError> {
-    let Some(store) = project.store()? else { return Ok(None) };
-    let filter = RunFilter { phase: Some(RunPhase::Waiting), limit: Some(1), ..filter_of(name) };
-    Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
+    Ok(all_waiting(project, name)?.into_iter().next())
+}
+
+/// The runs of a conversation that wait, the newest first.
+pub(super) fn all_waiting(project: &Project, name: &ThreadName) -> Result<Vec<RunId>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(Vec::new()) };
+    let filter = RunFilter { phase: Some(RunPhase::Waiting), ..filter_of(name) };
+    Ok(store.runs(&filter)?.into_iter().map(|record| record.new.run).collect())
 }
 
 /// The run of a conversation that some process executes.
@@ -232,7 +237,7 @@ fn ahead(
             return Ok(Some(Ahead::Waits(run)));
         }
         if store.is_interrupted(&run)? {
-            let resumes = resumes_by_itself(&record);
+            let resumes = resumes_by_itself(&record) && !runs.0.sessions.has_given_up(&run);
             return Ok(Some(Ahead::Interrupted { run, resumes }));
         }
         // It may have ended since it was read.

@@ -108,7 +108,7 @@ pub(super) struct StoredAgentRun {
     pub(super) sink: RunSink,
     run: RunId,
     log: ResumeLog,
-    plan: AgentPlan,
+    pub(super) plan: AgentPlan,
     thread: Option<String>,
 }
 

@@ -13,9 +13,10 @@ use weft_project::Project;
 
 use super::admission::{Admission, admit_later, note_queued};
 use super::checks::check_queued;
-use super::conversation::{Ahead, Entered, extend, open_runs, rank_of};
+use super::conversation::{Ahead, Entered, entries, extend, open_runs, rank_of};
 use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
 use super::open::{Opening, StoredAgentRun, begin, new_agent_run, skip_replies};
+use super::resume::prepare_resumed;
 use super::threads::{Joined, MAX_QUEUE, RankClass, ThreadHold, Ticket};
 use super::{LocalRuns, events};
 use crate::error::RunsError;
@@ -35,14 +36,17 @@ struct QueuedMessage {
     sink: RunSink,
     cancel: CancellationToken,
     is_queued: Arc<AtomicBool>,
-    /// The text, of one that has not begun: it is kept, whatever comes of it.
-    text: Option<String>,
+    /// The text, which is kept, whatever comes of it.
+    text: String,
+    /// `true` for one that was interrupted.
+    is_resumed: bool,
     prepare: Prepare,
 }
 
 impl QueuedMessage {
-    fn new(sink: RunSink, text: Option<String>, cancel: CancellationToken, prepare: Prepare) -> Self {
-        Self { sink, cancel, is_queued: Arc::new(AtomicBool::new(true)), text, prepare }
+    fn new(sink: RunSink, text: String, cancel: CancellationToken, prepare: Prepare) -> Self {
+        let is_queued = Arc::new(AtomicBool::new(true));
+        Self { sink, cancel, is_queued, text, is_resumed: false, prepare }
     }
 }
 
@@ -83,7 +87,7 @@ pub(super) async fn begin_queued(
     }
     note_queued(&sink, u64::try_from(place).ok());
     let (own, cancel) = (runs.clone(), CancellationToken::new());
-    let text = Some(request.plan.message.clone());
+    let text = request.plan.message.clone();
     let run = sink.sink().run().clone();
     let opening = Opening { run, sink: Some(sink.clone()), cancel: cancel.clone() };
     let prepare: Prepare =
@@ -138,15 +142,15 @@ pub(super) async fn resume_in_turn(
     let (stored, rank) = runs.with_project(open).await?;
     let ticket = runs.0.threads.enqueue(name, rank);
     let (own, cancel) = (runs.clone(), CancellationToken::new());
-    let (sink, token) = (stored.sink.clone(), cancel.clone());
+    let (sink, text, token) = (stored.sink.clone(), stored.plan.message.clone(), cancel.clone());
     let prepare: Prepare = Box::new(move |project, hold| {
         let project = own.for_one_run(project)?;
         let open = stored.with_history(&project, &own.0.threads)?;
         skip_replies(&project, open.log.as_ref());
         own.skip_conversation(&project, &open);
-        own.prepare_resumed(project, open, Some(hold), token)
+        prepare_resumed(&own, project, open, Some(hold), token)
     });
-    let message = QueuedMessage::new(sink, None, cancel, prepare);
+    let message = QueuedMessage { is_resumed: true, ..QueuedMessage::new(sink, text, cancel, prepare) };
     Ok(track_in_turn(runs, message, ticket, admission))
 }
 
@@ -157,7 +161,7 @@ async fn execute_in_turn(
     ticket: Ticket,
     mut admission: Admission,
 ) -> Executed {
-    let QueuedMessage { sink, cancel, is_queued, text, prepare } = message;
+    let QueuedMessage { sink, cancel, is_queued, text, is_resumed, prepare } = message;
     let name = ticket.name.clone();
     let hold = match turn_of(runs, sink.sink().run(), ticket, &mut admission, &cancel).await {
         Turn::Come(hold) => hold,
@@ -172,15 +176,26 @@ async fn execute_in_turn(
     };
     is_queued.store(false, Ordering::Relaxed);
     match runs.with_project(move |project| prepare(project, hold)).await {
-        Ok(prepared) => execute(runs, admission, prepared).await,
-        Err(error) => {
-            if let Some(text) = text {
-                let ended = end_unstarted(runs, &sink, &name, Some((text, error))).await;
-                return Executed::without_work(ended);
+        Ok(prepared) => {
+            let executed = execute(runs, admission, prepared).await;
+            if let Err(error) = &executed.ended
+                && is_resumed
+                && !error.is_transient()
+            {
+                runs.0.sessions.give_up(sink.sink().run(), error);
             }
+            executed
+        }
+        Err(error) if is_resumed && error.is_transient() => {
             // It stays interrupted.
             sink.leave();
             Executed::without_work(Err(error))
+        }
+        Err(error) => {
+            if is_resumed {
+                log::warn!("{} is ended, as it cannot be resumed: {error}", sink.sink().run());
+            }
+            Executed::without_work(end_unstarted(runs, &sink, &name, Some((text, error))).await)
         }
     }
 }
@@ -268,7 +283,12 @@ async fn end_unstarted(
     // The message was said, also where it was not answered.
     let said = Said::new(Author::User, runs.0.clock.now()).text(text).of_run(&run);
     let name = name.clone();
-    let _ = runs.with_project(move |project| extend(project, &name, &[said.into()])).await;
+    let keep = move |project: &Arc<Project>| {
+        // One that was interrupted may be there.
+        let is_kept = entries(project, &name)?.iter().any(|entry| entry.is_of(&run));
+        if is_kept { Ok(()) } else { extend(project, &name, &[said.into()]) }
+    };
+    let _ = runs.with_project(keep).await;
     Err(error)
 }
 

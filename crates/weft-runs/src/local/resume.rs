@@ -9,6 +9,7 @@ use run_store::StoreError;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
+use super::admission::Admission;
 use super::agent::{OpenAgent, of_session, session_work};
 use super::begin::kept;
 use super::launch::{Ended, Prepared};
@@ -34,7 +35,17 @@ impl LocalRuns {
         cancel: CancellationToken,
     ) -> Result<RunHandle, RunsError> {
         let admission = self.admit()?;
-        let hold = self.take_thread_of(&run, &cancel).await?;
+        let hold = take_thread_of(self, &run, &cancel).await?;
+        self.resume_held((run, version), (admission, hold), cancel).await
+    }
+
+    /// Resumes a run whose permit and conversation are there.
+    pub(super) async fn resume_held(
+        &self,
+        (run, version): (RunId, Version),
+        (admission, hold): (Admission, Option<ThreadHold>),
+        cancel: CancellationToken,
+    ) -> Result<RunHandle, RunsError> {
         let is_new = self.0.options.scripts == Scripts::OfRun || self.0.tasks.is_first(&run);
         let runs = self.clone();
         let prepared = self
@@ -52,52 +63,10 @@ impl LocalRuns {
                     skip_replies(&project, open.log.as_ref());
                 }
                 runs.skip_conversation(&project, &open);
-                runs.prepare_resumed(project, open, hold, cancel)
+                prepare_resumed(&runs, project, open, hold, cancel)
             })
             .await?;
         Ok(self.launch(admission, prepared))
-    }
-
-    pub(super) fn prepare_resumed(
-        &self,
-        project: Arc<Project>,
-        open: OpenAgent,
-        hold: Option<ThreadHold>,
-        cancel: CancellationToken,
-    ) -> Result<Prepared, RunsError> {
-        let board = self.0.tasks.take(open.sink.sink().run());
-        if open.plan.in_session {
-            let mut orchestrator = self.orchestrator(&project, ApprovalMode::Ask)?;
-            if open.plan.former_inputs {
-                let agent = orchestrator.agent().clone().with(Arc::new(FormerInputs));
-                orchestrator = project.orchestrator(agent)?.sharing(&orchestrator);
-            }
-            restore_tasks(&project, open.sink.sink().run(), orchestrator.agent(), &board)?;
-            return Ok(session_work(orchestrator, open, hold, board, cancel));
-        }
-        let agent = open.plan.prepared(self.agent(&project, &open.plan.agent)?).with(Arc::clone(&board));
-        restore_tasks(&project, open.sink.sink().run(), &agent, &board)?;
-        self.agent_work(project, agent, open, hold, cancel)
-    }
-
-    /// Holds the conversation of a run that is to be resumed. A run that is only ended needs no hold.
-    async fn take_thread_of(
-        &self,
-        run: &RunId,
-        cancel: &CancellationToken,
-    ) -> Result<Option<ThreadHold>, RunsError> {
-        let of = run.clone();
-        let new = self.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.new)).await?;
-        let (Some(agent), Some(thread)) = (new.agent, new.thread) else { return Ok(None) };
-        let name = ThreadName::new(agent, thread);
-        if cancel.is_cancelled() {
-            return Ok(self.0.threads.take(&name).ok());
-        }
-        // Its own work is not another run's.
-        if self.over(run).is_some() {
-            return Err(StoreError::RunBusy { run: run.to_string() }.into());
-        }
-        self.take_thread(&name).await.map(Some)
     }
 
     pub(super) async fn fork_run(&self, request: ForkRequest) -> Result<RunHandle, RunsError> {
@@ -117,11 +86,54 @@ impl LocalRuns {
                 }
                 let open = fork_agent_run(&project, &request.of, request.at)?;
                 skip_replies(&project, open.log.as_ref());
-                runs.prepare_resumed(project, open, None, cancel).and_then(kept)
+                prepare_resumed(&runs, project, open, None, cancel).and_then(kept)
             })
             .await?;
         Ok(self.launch(admission, prepared))
     }
+}
+
+/// A run that is ready to resume, with the tasks that it had started.
+pub(super) fn prepare_resumed(
+    runs: &LocalRuns,
+    project: Arc<Project>,
+    open: OpenAgent,
+    hold: Option<ThreadHold>,
+    cancel: CancellationToken,
+) -> Result<Prepared, RunsError> {
+    let board = runs.0.tasks.take(open.sink.sink().run());
+    if open.plan.in_session {
+        let mut orchestrator = runs.orchestrator(&project, ApprovalMode::Ask)?;
+        if open.plan.former_inputs {
+            let agent = orchestrator.agent().clone().with(Arc::new(FormerInputs));
+            orchestrator = project.orchestrator(agent)?.sharing(&orchestrator);
+        }
+        restore_tasks(&project, open.sink.sink().run(), orchestrator.agent(), &board)?;
+        return Ok(session_work(orchestrator, open, hold, board, cancel));
+    }
+    let agent = open.plan.prepared(runs.agent(&project, &open.plan.agent)?).with(Arc::clone(&board));
+    restore_tasks(&project, open.sink.sink().run(), &agent, &board)?;
+    runs.agent_work(project, agent, open, hold, cancel)
+}
+
+/// Holds the conversation of a run that is to be resumed. A run that is only ended needs no hold.
+async fn take_thread_of(
+    runs: &LocalRuns,
+    run: &RunId,
+    cancel: &CancellationToken,
+) -> Result<Option<ThreadHold>, RunsError> {
+    let of = run.clone();
+    let new = runs.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.new)).await?;
+    let (Some(agent), Some(thread)) = (new.agent, new.thread) else { return Ok(None) };
+    let name = ThreadName::new(agent, thread);
+    if cancel.is_cancelled() {
+        return Ok(runs.0.threads.take(&name).ok());
+    }
+    // Its own work is not another run's.
+    if runs.over(run).is_some() {
+        return Err(StoreError::RunBusy { run: run.to_string() }.into());
+    }
+    runs.take_thread(&name).await.map(Some)
 }
 
 /// The work of a recorded run that a store has, whose events are compared with the recording. A timer's run needs its id.
@@ -140,7 +152,7 @@ pub(crate) fn replayed_work(
     }
     let open = OpenAgent { sink, ..resume_agent_run(project, &runs.0.threads, run)? };
     let Some(timer) = timer else {
-        return Ok(runs.prepare_resumed(Arc::clone(project), open, None, cancel)?.work);
+        return Ok(prepare_resumed(runs, Arc::clone(project), open, None, cancel)?.work);
     };
     let orchestrator = runs.orchestrator(project, ApprovalMode::Ask)?;
     let (context, run) = (open.turn_context(&cancel), run.clone());

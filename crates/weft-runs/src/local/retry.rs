@@ -15,6 +15,7 @@ use super::agent::OpenAgent;
 use super::begin::kept;
 use super::conversation::{cut_behind, history_before, newest};
 use super::open::{new_agent_run, new_workflow_run, skip_replies};
+use super::resume::prepare_resumed;
 use super::version::{plan_of, workflow_of};
 use super::workflow::{OpenWorkflow, workflow_work};
 use crate::error::RunsError;
@@ -45,7 +46,7 @@ impl LocalRuns {
                 let open = runs.retry_agent(&project, &record)?;
                 skip_replies(&project, open.log.as_ref());
                 runs.skip_conversation(&project, &open);
-                runs.prepare_resumed(project, open, hold, cancel).and_then(kept)
+                prepare_resumed(&runs, project, open, hold, cancel).and_then(kept)
             })
             .await?;
         Ok(self.launch(admission, prepared))

@@ -8,14 +8,15 @@ use agent_runtime::ApprovalMode;
 use agent_types::RunId;
 use executors_flow_system::Orchestrator;
 use parking_lot::Mutex;
-use run_store::{RunFilter, RunPhase};
+use run_store::{RunFilter, RunPhase, Store};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use weft_project::{Project, ProjectError};
+use weft_project::Project;
 
 use super::LocalRuns;
 use super::agent::of_session;
-use super::cancel::end_cancelled;
+use super::answered::{Questions, questions_of};
+use super::cancel::{end_cancelled, end_failed};
 use super::conversation::{Ahead, Entered, resumes_by_itself};
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run};
@@ -49,6 +50,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     made: Mutex<Option<Made>>,
+    /// Interrupted messages that could neither be resumed nor ended.
+    failed: Mutex<HashSet<RunId>>,
     /// Notified when an interrupted message is found.
     pub(super) sweep: Notify,
 }
@@ -58,6 +61,20 @@ struct Made {
     of: Arc<Project>,
     approval: ApprovalMode,
     orchestrator: Orchestrator,
+}
+
+impl Sessions {
+    /// Gives an interrupted message up: it is not resumed by itself any more.
+    pub(super) fn give_up(&self, run: &RunId, error: &RunsError) {
+        if self.failed.lock().insert(run.clone()) {
+            log::warn!("{run} is not resumed: {error}");
+        }
+    }
+
+    /// Returns `true` for an interrupted message that was given up.
+    pub(super) fn has_given_up(&self, run: &RunId) -> bool {
+        self.failed.lock().contains(run)
+    }
 }
 
 impl LocalRuns {
@@ -133,9 +150,8 @@ impl LocalRuns {
     /// Resumes messages of sessions that were interrupted, and of other conversations that had not begun, also by the end
     /// of another process, until the service shuts down. The messages of a conversation keep their order.
     pub async fn resume_sessions(&self) {
-        let mut failed = HashSet::new();
         loop {
-            if let Err(error) = resume_interrupted(self, &mut failed).await {
+            if let Err(error) = resume_interrupted(self).await {
                 log::warn!("interrupted messages of sessions are not resumed: {error}");
             }
             tokio::select! {
@@ -236,38 +252,38 @@ pub(super) async fn orchestration(runs: &LocalRuns) -> Result<(Arc<Project>, Orc
     .await
 }
 
-async fn resume_interrupted(runs: &LocalRuns, failed: &mut HashSet<RunId>) -> Result<(), RunsError> {
+async fn resume_interrupted(runs: &LocalRuns) -> Result<(), RunsError> {
     let own = runs.clone();
-    let mut found = runs.with_project(move |project| interrupted_messages(&own, project)).await?;
-    found.retain(|(_, run)| !failed.contains(run));
+    let found = runs.with_project(move |project| interrupted_messages(&own, project)).await?;
     for (name, run) in found {
         let Err(error) = resume_in_turn(runs, &name, run.clone()).await else { continue };
-        if !is_transient(&error) {
-            log::warn!("{run} is not resumed: {error}");
-            failed.insert(run);
+        // Of two processes that find a message, one has it.
+        if !error.is_transient() && !error.is_lost_race() {
+            end_unresumable(runs, run, error).await;
         }
     }
     Ok(())
 }
 
-/// Returns `true` for an error after which the next check tries again.
-const fn is_transient(error: &RunsError) -> bool {
-    // Of two processes that find a message, one has it.
-    matches!(
-        error,
-        RunsError::Project(ProjectError::Store(_)) | RunsError::QueueFull { .. } | RunsError::ShuttingDown
-    )
+/// Ends an interrupted message that cannot be resumed, so that its conversation continues.
+async fn end_unresumable(runs: &LocalRuns, run: RunId, error: RunsError) {
+    let (of, failure) = (run.clone(), (error.code().to_owned(), error.to_string()));
+    match runs.with_project(move |project| end_failed(project, &of, failure)).await {
+        Ok(()) => log::warn!("{run} is ended, as it cannot be resumed: {error}"),
+        Err(_) => runs.0.sessions.give_up(&run, &error),
+    }
 }
 
 /// Interrupted messages that are resumed, the oldest first.
 fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
     let Some(store) = project.store()? else { return Ok(Vec::new()) };
     let filter = RunFilter { phase: Some(RunPhase::Running), ..RunFilter::default() };
-    let mut found = Vec::new();
+    let mut found = answered_messages(runs, store)?;
     for record in store.runs(&filter)?.into_iter().rev() {
         let (Some(agent), Some(thread)) = (&record.new.agent, &record.new.thread) else { continue };
         let (name, run) = (ThreadName::new(agent, thread), record.new.run.clone());
-        if !resumes_by_itself(&record) || runs.over(&run).is_some() || !store.is_interrupted(&run)? {
+        let is_left = !resumes_by_itself(&record) || runs.0.sessions.has_given_up(&run);
+        if is_left || runs.over(&run).is_some() || !store.is_interrupted(&run)? {
             continue;
         }
         if !is_timer(&record.new.plan) {
@@ -277,6 +293,24 @@ fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(Thre
         // It has gone off, and does not do so again.
         if let Err(error) = end_cancelled(project, &run) {
             log::warn!("the interrupted timer of {run} is not ended: {error}");
+        }
+    }
+    Ok(found)
+}
+
+/// Messages whose flows have all answers and were not resumed with them.
+fn answered_messages(runs: &LocalRuns, store: &Store) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
+    let filter = RunFilter { phase: Some(RunPhase::Waiting), ..RunFilter::default() };
+    let mut found = Vec::new();
+    for record in store.runs(&filter)?.into_iter().rev() {
+        let (Some(agent), Some(thread)) = (&record.new.agent, &record.new.thread) else { continue };
+        let run = &record.new.run;
+        let is_left = !resumes_by_itself(&record) || runs.0.sessions.has_given_up(run);
+        if is_left || runs.over(run).is_some() || store.is_at_work(run) {
+            continue;
+        }
+        if matches!(questions_of(store, run)?, Questions::Answered) {
+            found.push((ThreadName::new(agent, thread), run.clone()));
         }
     }
     Ok(found)

@@ -15,7 +15,7 @@ use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
 use crate::request::Version;
 
-/// Pause before a run is retried for which no permit was free.
+/// Pause before a run is retried whose conversation or permit was not free.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The work of each run that waits. A run that is resumed takes its own along.
@@ -116,7 +116,7 @@ impl LocalRuns {
         drop(board);
         loop {
             match self.resume_run(run.clone(), Version::AsItWas, CancellationToken::new()).await {
-                Err(RunsError::QueueFull { .. }) => {}
+                Err(error) if error.is_transient() => {}
                 resumed => return resumed.map(Some),
             }
             tokio::select! {
