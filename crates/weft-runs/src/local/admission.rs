@@ -23,8 +23,10 @@ pub(super) struct Admissions {
 /// A permit to execute, now or later.
 pub(super) enum Admission {
     Now(OwnedSemaphorePermit),
-    /// A place in the queue; without one for a message whose conversation waits for an answer.
-    Queued(Option<OwnedSemaphorePermit>),
+    /// A place in the queue.
+    Queued(OwnedSemaphorePermit),
+    /// None of these: the run is in the queue of its conversation, and has emitted so.
+    InConversation,
 }
 
 impl Admissions {
@@ -50,35 +52,24 @@ pub(super) fn note_queued(sink: &RunSink, place: Option<u64>) {
     sink.sink().record(&mut vec![queued]);
 }
 
-/// A place among the runs that wait, for a message whose turn comes later.
-pub(super) fn admit_later(runs: &LocalRuns) -> Result<Admission, RunsError> {
-    if runs.0.options.closing.is_cancelled() {
-        return Err(RunsError::ShuttingDown);
-    }
-    let permits = &runs.0.admission;
-    let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
-    Arc::clone(&permits.queue).try_acquire_owned().map(Some).map(Admission::Queued).map_err(|_| full)
-}
-
 impl LocalRuns {
     /// A permit to begin a run, or why there is none.
     pub(super) fn admit(&self) -> Result<Admission, RunsError> {
         if self.0.options.closing.is_cancelled() {
             return Err(RunsError::ShuttingDown);
         }
-        let permits = &self.0.admission;
-        if let Ok(permit) = Arc::clone(&permits.running).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&self.0.admission.running).try_acquire_owned() {
             return Ok(Admission::Now(permit));
         }
-        let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
-        Arc::clone(&permits.queue).try_acquire_owned().map(Some).map(Admission::Queued).map_err(|_| full)
+        place(self).map(Admission::Queued)
     }
 
     /// A permit for a single call, waiting in the queue where it must.
     pub(super) async fn call_permit(&self) -> Result<OwnedSemaphorePermit, RunsError> {
-        match self.admit()? {
+        let admission = self.admit()?;
+        match admission {
             Admission::Now(permit) => Ok(permit),
-            Admission::Queued(_place) => {
+            Admission::Queued(_) | Admission::InConversation => {
                 let permit = Arc::clone(&self.0.admission.running).acquire_owned().await;
                 permit.map_err(|_| RunsError::ShuttingDown)
             }
@@ -89,34 +80,47 @@ impl LocalRuns {
     pub(super) fn call_permit_now(&self) -> Result<OwnedSemaphorePermit, RunsError> {
         match self.admit()? {
             Admission::Now(permit) => Ok(permit),
-            Admission::Queued(_) => Err(RunsError::QueueFull {
+            Admission::Queued(_) | Admission::InConversation => Err(RunsError::QueueFull {
                 running: self.0.admission.max_runs,
                 queued: self.0.admission.max_queue,
             }),
         }
     }
+}
 
-    /// Waits for the permit. A run that is cancelled meanwhile needs none: it only emits its end.
-    pub(super) async fn permit(
-        &self,
-        admission: Admission,
-        sink: &RunSink,
-        cancel: &CancellationToken,
-    ) -> Option<OwnedSemaphorePermit> {
-        match admission {
-            Admission::Now(permit) => Some(permit),
-            Admission::Queued(_place) => {
-                let running = Arc::clone(&self.0.admission.running);
-                if let Ok(permit) = Arc::clone(&running).try_acquire_owned() {
-                    return Some(permit);
-                }
-                note_queued(sink, None);
-                let waiting = std::pin::pin!(running.acquire_owned());
-                match select(waiting, std::pin::pin!(cancel.cancelled())).await {
-                    Either::Left((permit, _)) => permit.ok(),
-                    Either::Right(((), _)) => None,
-                }
-            }
-        }
+/// A place among the runs that wait.
+pub(super) fn place(runs: &LocalRuns) -> Result<OwnedSemaphorePermit, RunsError> {
+    if runs.0.options.closing.is_cancelled() {
+        return Err(RunsError::ShuttingDown);
+    }
+    let permits = &runs.0.admission;
+    let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
+    Arc::clone(&permits.queue).try_acquire_owned().map_err(|_| full)
+}
+
+/// Waits for the permit. A run that is cancelled meanwhile needs none: it only emits its end.
+pub(super) async fn permit(
+    runs: &LocalRuns,
+    admission: Admission,
+    sink: &RunSink,
+    cancel: &CancellationToken,
+) -> Option<OwnedSemaphorePermit> {
+    let place = match admission {
+        Admission::Now(permit) => return Some(permit),
+        Admission::Queued(place) => Some(place),
+        Admission::InConversation => None,
+    };
+    let running = Arc::clone(&runs.0.admission.running);
+    if let Ok(permit) = Arc::clone(&running).try_acquire_owned() {
+        return Some(permit);
+    }
+    // A message that has waited for its turn has emitted it: one that has two events has begun.
+    if place.is_some() {
+        note_queued(sink, None);
+    }
+    let waiting = std::pin::pin!(running.acquire_owned());
+    match select(waiting, std::pin::pin!(cancel.cancelled())).await {
+        Either::Left((permit, _)) => permit.ok(),
+        Either::Right(((), _)) => None,
     }
 }

@@ -11,7 +11,7 @@ use super::agent::{OpenAgent, session_work};
 use super::answered::answer_flow;
 use super::checks::{check_event, check_target, is_session};
 use super::conversation::{Ahead, Entered};
-use super::known::{claim, known_run, message_key, release};
+use super::known::{claim, known_run, message_key, release, verified};
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run, begin_workflow_run, skip_conversation};
 use super::queue::{begin_queued, join};
@@ -47,10 +47,14 @@ impl LocalRuns {
             Ok(None) => begin_message(self, request, run.clone()).await,
             Err(error) => Err(error),
         };
-        if let Some(key) = key.filter(|_| begun.is_err()) {
-            release(self, key, run).await;
+        match (begun, key) {
+            (Ok(begun), Some(key)) => verified(self, &key, begun).await,
+            (Err(error), Some(key)) => {
+                release(self, key, run).await;
+                Err(error)
+            }
+            (begun, None) => begun,
         }
-        begun
     }
 
     pub(super) fn prepare_agent(
@@ -147,6 +151,11 @@ fn begin_in_turn(
     opening: Opening,
 ) -> Result<Begun, RunsError> {
     match hold.enter(runs, project, None) {
+        Entered::Failed(_, error) => Err(error.into()),
+        // Messages that wait look for their turn from time to time.
+        Entered::Taken(hold) if request.busy == WhenBusy::Reject && hold.has_queue() => {
+            Err(RunsError::ThreadBusy { run: None })
+        }
         Entered::Taken(hold) => {
             let prepared = runs.prepare_agent(project, request, Some(hold), opening).and_then(kept)?;
             Ok(Begun::Now(Box::new(prepared)))

@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{CallEnd, CallOutcome, Services, Tool, ToolContext, ToolErrorKind};
 
+use super::cancel::poll_cancel_requests;
 use super::open::begin;
 use super::{BEHIND, Live, LocalRuns, events};
 use crate::error::RunsError;
@@ -81,7 +82,7 @@ impl LocalRuns {
         permit: OwnedSemaphorePermit,
         request: CallRequest,
     ) -> Result<CallHandle, RunsError> {
-        self.poll_cancel_requests();
+        poll_cancel_requests(self);
         let plan = CallPlan { tool: request.tool.id().to_string(), arguments: request.arguments.clone() };
         let sink = self
             .with_project(move |project| {

@@ -59,45 +59,46 @@ impl LocalRuns {
         self.with_project(move |project| end_cancelled(project, &run)).await?;
         Ok(Cancelled::Ended)
     }
+}
 
-    /// Follows requests of other processes to end runs of this one, from the first run on.
-    pub(super) fn poll_cancel_requests(&self) {
-        if self.0.polls.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let runs = self.clone();
-        self.0.tracker.spawn(async move {
-            loop {
-                tokio::select! {
-                    () = runs.0.options.closed.cancelled() => return,
-                    () = runs.0.clock.sleep(LOOK) => {}
-                }
-                if let Err(error) = runs.read_cancel_requests().await {
-                    log::warn!("requests to end runs could not be read: {error}");
-                }
-            }
-        });
+/// Follows requests of other processes to end runs of this one, from the first run on.
+pub(super) fn poll_cancel_requests(runs: &LocalRuns) {
+    if runs.0.polls.swap(true, Ordering::Relaxed) {
+        return;
     }
+    let runs = runs.clone();
+    let tracker = runs.0.tracker.clone();
+    tracker.spawn(async move {
+        loop {
+            tokio::select! {
+                () = runs.0.options.closed.cancelled() => return,
+                () = runs.0.clock.sleep(LOOK) => {}
+            }
+            if let Err(error) = read_cancel_requests(&runs).await {
+                log::warn!("requests to end runs could not be read: {error}");
+            }
+        }
+    });
+}
 
-    async fn read_cancel_requests(&self) -> Result<(), RunsError> {
-        let live: Vec<(RunId, CancellationToken)> =
-            self.live().iter().map(|(run, live)| (run.clone(), live.cancel.clone())).collect();
-        if live.is_empty() {
-            return Ok(());
-        }
-        self.with_project(move |project| {
-            let Some(store) = project.store()? else { return Ok(()) };
-            for (run, cancel) in live {
-                let key = cancel_key(&run);
-                if store.value(&key)?.is_some() {
-                    store.put(&key, None);
-                    cancel.cancel();
-                }
-            }
-            Ok(())
-        })
-        .await
+async fn read_cancel_requests(runs: &LocalRuns) -> Result<(), RunsError> {
+    let live: Vec<(RunId, CancellationToken)> =
+        runs.live().iter().map(|(run, live)| (run.clone(), live.cancel.clone())).collect();
+    if live.is_empty() {
+        return Ok(());
     }
+    runs.with_project(move |project| {
+        let Some(store) = project.store()? else { return Ok(()) };
+        for (run, cancel) in live {
+            let key = cancel_key(&run);
+            if store.value(&key)?.is_some() {
+                store.put(&key, None);
+                cancel.cancel();
+            }
+        }
+        Ok(())
+    })
+    .await
 }
 
 fn find(project: &Project, run: &RunId) -> Result<Found, RunsError> {

@@ -259,6 +259,8 @@ pub(super) fn open_runs(store: &Store, name: &ThreadName) -> Result<Vec<RunRecor
 pub(super) enum Entered {
     Taken(ThreadHold),
     Blocked(ThreadHold, Ahead),
+    /// The store cannot be read.
+    Failed(ThreadHold, StoreError),
 }
 
 impl ThreadHold {
@@ -275,8 +277,11 @@ impl ThreadHold {
                 self.unlock();
                 Entered::Blocked(self, ahead)
             }
-            // A store that cannot be read is reported by the run.
-            Ok(None) | Err(_) => Entered::Taken(self),
+            Ok(None) => Entered::Taken(self),
+            Err(error) => {
+                self.unlock();
+                Entered::Failed(self, error)
+            }
         }
     }
 }

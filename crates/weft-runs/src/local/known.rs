@@ -77,6 +77,27 @@ pub(super) async fn claim(runs: &LocalRuns, key: &str, run: &RunId) -> Result<Op
     }
 }
 
+/// The run that has begun for a message. Where another process took it for one that does not begin, and began a run too,
+/// that one counts.
+pub(super) async fn verified(runs: &LocalRuns, key: &str, begun: RunHandle) -> Result<RunHandle, RunsError> {
+    let of = key.to_owned();
+    let read = move |project: &Arc<Project>| match project.store()? {
+        Some(store) => Ok(store.value(&of)?),
+        None => Ok(None),
+    };
+    let noted = runs.with_project(read).await?;
+    if noted.is_none_or(|noted| noted == *begun.id.as_str()) {
+        return Ok(begun);
+    }
+    match claim(runs, key, &begun.id).await? {
+        Some(other) if other != begun.id => {
+            runs.cancel_run(begun.id).await?;
+            known_run(runs, other)
+        }
+        Some(_) | None => Ok(begun),
+    }
+}
+
 /// Forgets a message whose run did not begin, unless another run has it by now.
 pub(super) async fn release(runs: &LocalRuns, key: String, run: RunId) {
     let forget = move |project: &Arc<Project>| {

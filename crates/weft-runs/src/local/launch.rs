@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
-use super::admission::Admission;
+use super::admission::{Admission, permit};
+use super::cancel::poll_cancel_requests;
 use super::threads::ThreadHold;
 use super::{BEHIND, Live, LocalRuns, Scripts, events};
 use crate::error::RunsError;
@@ -82,7 +83,7 @@ impl LocalRuns {
 /// Executes a prepared run to its end.
 pub(super) async fn execute(runs: &LocalRuns, admission: Admission, prepared: Prepared) -> Executed {
     let Prepared { sink, cancel, hold, work, after, board } = prepared;
-    let _permit = runs.permit(admission, &sink, &cancel).await;
+    let _permit = permit(runs, admission, &sink, &cancel).await;
     let ended = work.await;
     // What belongs to the run is kept with its end, so that the end of the process does not part them.
     after(&ended);
@@ -102,7 +103,7 @@ pub(super) fn track(
     executing: impl Future<Output = Executed> + Send + 'static,
 ) -> RunHandle {
     let Launched { sink, cancel, thread, is_queued } = launched;
-    runs.poll_cancel_requests();
+    poll_cancel_requests(runs);
     let run = sink.sink().run().clone();
     if runs.0.options.scripts == Scripts::OfProcess {
         runs.0.tasks.note(&run);

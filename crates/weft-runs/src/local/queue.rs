@@ -11,13 +11,13 @@ use run_store::StoreError;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
-use super::admission::{Admission, admit_later, note_queued};
+use super::admission::{Admission, note_queued, place};
 use super::checks::check_queued;
 use super::conversation::{Ahead, Entered, entries, extend, open_runs, rank_of};
 use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
 use super::open::{Opening, StoredAgentRun, begin, new_agent_run, skip_replies};
 use super::resume::prepare_resumed;
-use super::threads::{Joined, MAX_QUEUE, RankClass, ThreadHold, Ticket};
+use super::threads::{Joined, RankClass, ThreadHold, Ticket};
 use super::{LocalRuns, events};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
@@ -57,7 +57,7 @@ pub(super) async fn join(runs: &LocalRuns, name: &ThreadName, busy: WhenBusy) ->
         WhenBusy::Queue => RankClass::Waits,
         WhenBusy::Steer => RankClass::Steers,
     };
-    let joined = runs.0.threads.join(name, class, MAX_QUEUE);
+    let joined = runs.0.threads.join(name, class);
     if busy == WhenBusy::Steer && matches!(joined, Joined::Queued(_)) {
         interrupt_after_call(runs, name);
     }
@@ -71,7 +71,8 @@ pub(super) async fn begin_queued(
     mut ticket: Ticket,
     run: RunId,
 ) -> Result<RunHandle, RunsError> {
-    let admission = admit_later(runs)?;
+    // Once it is recorded, the queue of its conversation limits how many wait.
+    let waiting = place(runs)?;
     let (own, name) = (runs.clone(), ticket.name.clone());
     let record = move |project: &Arc<Project>| {
         check_queued(&own, project, &mut request)?;
@@ -80,6 +81,7 @@ pub(super) async fn begin_queued(
         Ok((sink, request, rank))
     };
     let (sink, request, recorded) = runs.with_project(record).await?;
+    drop(waiting);
     let mut place = ticket.place;
     if let Some((order, before)) = recorded {
         ticket.set_order(order);
@@ -93,7 +95,7 @@ pub(super) async fn begin_queued(
     let prepare: Prepare =
         Box::new(move |project, hold| own.prepare_agent(project, request, Some(hold), opening));
     let message = QueuedMessage::new(sink, text, cancel, prepare);
-    let mut handle = track_in_turn(runs, message, ticket, admission);
+    let mut handle = track_in_turn(runs, message, ticket);
     handle.place = Some(place);
     Ok(handle)
 }
@@ -111,12 +113,7 @@ fn recorded_rank(
     Ok(Some((own.order, before)))
 }
 
-fn track_in_turn(
-    runs: &LocalRuns,
-    message: QueuedMessage,
-    ticket: Ticket,
-    admission: Admission,
-) -> RunHandle {
+fn track_in_turn(runs: &LocalRuns, message: QueuedMessage, ticket: Ticket) -> RunHandle {
     let QueuedMessage { sink, cancel, is_queued, .. } = &message;
     let launched = Launched {
         sink: sink.clone(),
@@ -125,7 +122,7 @@ fn track_in_turn(
         is_queued: Arc::clone(is_queued),
     };
     let own = runs.clone();
-    track(runs, launched, async move { execute_in_turn(&own, message, ticket, admission).await })
+    track(runs, launched, async move { execute_in_turn(&own, message, ticket).await })
 }
 
 /// Resumes a message that was interrupted, in the order of its conversation.
@@ -134,7 +131,9 @@ pub(super) async fn resume_in_turn(
     name: &ThreadName,
     run: RunId,
 ) -> Result<RunHandle, RunsError> {
-    let admission = admit_later(runs)?;
+    if runs.0.options.closing.is_cancelled() {
+        return Err(RunsError::ShuttingDown);
+    }
     let open = move |project: &Arc<Project>| {
         let rank = rank_of(&project.required_store(&run)?.known(&run)?);
         Ok((StoredAgentRun::open(project, &run)?, rank))
@@ -151,19 +150,14 @@ pub(super) async fn resume_in_turn(
         prepare_resumed(&own, project, open, Some(hold), token)
     });
     let message = QueuedMessage { is_resumed: true, ..QueuedMessage::new(sink, text, cancel, prepare) };
-    Ok(track_in_turn(runs, message, ticket, admission))
+    Ok(track_in_turn(runs, message, ticket))
 }
 
 /// Waits for the turn of a message, and executes its run.
-async fn execute_in_turn(
-    runs: &LocalRuns,
-    message: QueuedMessage,
-    ticket: Ticket,
-    mut admission: Admission,
-) -> Executed {
+async fn execute_in_turn(runs: &LocalRuns, message: QueuedMessage, ticket: Ticket) -> Executed {
     let QueuedMessage { sink, cancel, is_queued, text, is_resumed, prepare } = message;
     let name = ticket.name.clone();
-    let hold = match turn_of(runs, sink.sink().run(), ticket, &mut admission, &cancel).await {
+    let hold = match turn_of(runs, sink.sink().run(), ticket, &cancel).await {
         Turn::Come(hold) => hold,
         Turn::Cancelled => {
             return Executed::without_work(end_unstarted(runs, &sink, &name, None).await);
@@ -177,7 +171,7 @@ async fn execute_in_turn(
     is_queued.store(false, Ordering::Relaxed);
     match runs.with_project(move |project| prepare(project, hold)).await {
         Ok(prepared) => {
-            let executed = execute(runs, admission, prepared).await;
+            let executed = execute(runs, Admission::InConversation, prepared).await;
             if let Err(error) = &executed.ended
                 && is_resumed
                 && !error.is_transient()
@@ -209,13 +203,11 @@ enum Turn {
 }
 
 /// Waits for a turn, and for the ends of all runs of the conversation that go before: of those that wait for an answer, of
-/// those of other processes, and of interrupted ones. Meanwhile the message has no place among the runs that wait for a
-/// permit.
+/// those of other processes, and of interrupted ones. Where the store cannot be read, it is read again.
 async fn turn_of(
     runs: &LocalRuns,
     run: &RunId,
     mut ticket: Ticket,
-    admission: &mut Admission,
     cancel: &CancellationToken,
 ) -> Turn {
     let (mut is_parked, mut pause, closing) = (false, PARKED.0, &runs.0.options.closing);
@@ -248,12 +240,15 @@ async fn turn_of(
                 if matches!(ahead, Ahead::Interrupted { resumes: true, .. }) {
                     runs.0.sessions.sweep.notify_one();
                 }
-                (ticket, is_parked) = (hold.park(), true);
-                pause = (2 * pause).min(PARKED.1);
-                *admission = Admission::Queued(None);
+                ticket = hold.park();
+            }
+            Ok(Entered::Failed(hold, error)) => {
+                log::warn!("{run} waits for its turn, as the store cannot be read: {error}");
+                ticket = hold.park();
             }
             Err(_) => return Turn::Left,
         }
+        (is_parked, pause) = (true, (2 * pause).min(PARKED.1));
     }
 }
 

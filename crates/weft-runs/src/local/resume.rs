@@ -103,6 +103,9 @@ pub(super) fn prepare_resumed(
 ) -> Result<Prepared, RunsError> {
     let board = runs.0.tasks.take(open.sink.sink().run());
     if open.plan.in_session {
+        if project.flows_agent()? != open.plan.agent {
+            project.agent_file(&open.plan.agent)?;
+        }
         let mut orchestrator = runs.orchestrator(&project, ApprovalMode::Ask)?;
         if open.plan.former_inputs {
             let agent = orchestrator.agent().clone().with(Arc::new(FormerInputs));

@@ -21,7 +21,6 @@ use super::conversation::{Ahead, Entered, resumes_by_itself};
 use super::launch::Prepared;
 use super::open::{Opening, begin_agent_run};
 use super::queue::resume_in_turn;
-use super::threads::{Joined, RankClass};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
@@ -104,47 +103,8 @@ impl LocalRuns {
 
     /// Fires timers of all sessions when they are due, also those of a process that has ended, until the service shuts down.
     pub async fn fire_timers(&self) {
-        let at_once = (0..TIMERS).map(|_| self.fire_due_timers());
-        futures::future::join(futures::future::join_all(at_once), self.reread_timers()).await;
-    }
-
-    async fn reread_timers(&self) {
-        loop {
-            tokio::select! {
-                () = self.0.options.closing.cancelled() => return,
-                () = self.0.clock.sleep(REREAD) => {}
-            }
-            if self.0.files.project().flows().ok().flatten().is_none() {
-                continue;
-            }
-            let read = match orchestration(self).await {
-                Ok((_, orchestrator)) => orchestrator.reread_timers().await.map_err(RunsError::from),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = read {
-                log::warn!("timers that other processes have set are not read: {error}");
-            }
-        }
-    }
-
-    async fn fire_due_timers(&self) {
-        loop {
-            let next = tokio::select! {
-                next = self.next_timer(None) => next,
-                () = self.0.options.closing.cancelled() => return,
-            };
-            let pause = match next {
-                Ok(_) => Duration::ZERO,
-                Err(error) => {
-                    log::warn!("timers of sessions do not go off: {error}");
-                    PAUSE
-                }
-            };
-            tokio::select! {
-                () = self.0.options.closing.cancelled() => return,
-                () = self.0.clock.sleep(pause) => {}
-            }
-        }
+        let at_once = (0..TIMERS).map(|_| fire_due_timers(self));
+        futures::future::join(futures::future::join_all(at_once), reread_timers(self)).await;
     }
 
     /// Resumes messages of sessions that were interrupted, and of other conversations that had not begun, also by the end
@@ -187,11 +147,11 @@ impl LocalRuns {
         };
         let name = name_of(&due);
         // First the conversation, then the permit: a message that has the one may wait for the other.
-        let hold = match (session, self.0.threads.join(&name, RankClass::Waits, 0)) {
-            (_, Joined::Taken(hold)) => hold,
-            (Some(_), _) => self.0.threads.wait(&name).await,
+        let hold = match (session, self.0.threads.take(&name)) {
+            (_, Ok(hold)) => hold,
+            (Some(_), Err(_)) => self.0.threads.wait(&name).await,
             // Timers of the other sessions do not wait for this one.
-            (None, _) => return Ok(None),
+            (None, Err(_)) => return Ok(None),
         };
         let own = self.clone();
         let hold = match self.with_project(move |project| Ok(hold.enter(&own, project, None))).await? {
@@ -201,6 +161,7 @@ impl LocalRuns {
                 self.with_project(lock).await?
             }
             Entered::Blocked(..) => None,
+            Entered::Failed(_, error) => return Err(error.into()),
         };
         if hold.is_none() {
             if session.is_some() {
@@ -238,6 +199,45 @@ impl LocalRuns {
         let after = Box::new(|_: &Result<RunOutcome, RunsError>| ());
         let prepared = Prepared { sink, cancel, hold, work: Box::pin(work), after, board };
         Ok(Some(self.launch(admission, prepared)))
+    }
+}
+
+async fn reread_timers(runs: &LocalRuns) {
+    loop {
+        tokio::select! {
+            () = runs.0.options.closing.cancelled() => return,
+            () = runs.0.clock.sleep(REREAD) => {}
+        }
+        if runs.0.files.project().flows().ok().flatten().is_none() {
+            continue;
+        }
+        let read = match orchestration(runs).await {
+            Ok((_, orchestrator)) => orchestrator.reread_timers().await.map_err(RunsError::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = read {
+            log::warn!("timers that other processes have set are not read: {error}");
+        }
+    }
+}
+
+async fn fire_due_timers(runs: &LocalRuns) {
+    loop {
+        let next = tokio::select! {
+            next = runs.next_timer(None) => next,
+            () = runs.0.options.closing.cancelled() => return,
+        };
+        let pause = match next {
+            Ok(_) => Duration::ZERO,
+            Err(error) => {
+                log::warn!("timers of sessions do not go off: {error}");
+                PAUSE
+            }
+        };
+        tokio::select! {
+            () = runs.0.options.closing.cancelled() => return,
+            () = runs.0.clock.sleep(pause) => {}
+        }
     }
 }
 

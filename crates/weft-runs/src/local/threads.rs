@@ -151,9 +151,10 @@ impl Threads {
         ThreadHold { threads: self.clone(), name: name.clone(), rank, is_parked: false, lock: None }
     }
 
-    /// Returns `true` if no run is in a conversation and no message waits there, as far as is known.
+    /// Returns `true` if no run is in a conversation, as far as is known. A message that waits for an answer is not in it.
     pub(super) fn is_free(&self, name: &ThreadName, now: Timestamp) -> bool {
-        !self.held().contains_key(name) && self.elsewhere.lock().get(name).is_none_or(|until| *until <= now)
+        let is_taken = self.held().get(name).is_some_and(|place| place.is_taken);
+        !is_taken && self.elsewhere.lock().get(name).is_none_or(|until| *until <= now)
     }
 
     /// Notes that another process has a conversation, and when to look again.
@@ -177,7 +178,7 @@ impl Threads {
     }
 
     /// Holds a conversation, or waits in its queue.
-    pub(super) fn join(&self, name: &ThreadName, class: RankClass, limit: usize) -> Joined {
+    pub(super) fn join(&self, name: &ThreadName, class: RankClass) -> Joined {
         let rank = Rank::new(class);
         let mut held = self.held();
         let place = held.entry(name.clone()).or_default();
@@ -185,7 +186,7 @@ impl Threads {
             (place.is_taken, place.over) = (true, CancellationToken::new());
             return Joined::Taken(self.hold(name, rank));
         }
-        if place.queue.len() >= limit {
+        if place.queue.len() >= MAX_QUEUE {
             return Joined::Full;
         }
         Joined::Queued(place.queued(self, name, rank))
@@ -199,14 +200,9 @@ impl Threads {
     /// Waits for a conversation as long as it takes.
     pub(super) async fn wait(&self, name: &ThreadName) -> ThreadHold {
         loop {
-            match self.join(name, RankClass::Waits, usize::MAX) {
-                Joined::Taken(hold) => return hold,
-                Joined::Queued(mut ticket) => {
-                    if let Some(hold) = ticket.turn(pending()).await {
-                        return hold;
-                    }
-                }
-                Joined::Full => {}
+            match self.take(name) {
+                Ok(hold) => return hold,
+                Err(over) => over.cancelled().await,
             }
         }
     }
@@ -322,6 +318,11 @@ impl Drop for Ticket {
 }
 
 impl ThreadHold {
+    /// Returns `true` if messages wait in the conversation.
+    pub(super) fn has_queue(&self) -> bool {
+        self.threads.held().get(&self.name).is_some_and(|place| !place.queue.is_empty())
+    }
+
     /// Leaves the conversation to a run that goes before this one, and stays in the queue.
     pub(super) fn park(mut self) -> Ticket {
         self.is_parked = true;
@@ -420,7 +421,7 @@ mod tests {
     use super::*;
 
     fn queued(threads: &Threads, name: &ThreadName, class: RankClass) -> Ticket {
-        match threads.join(name, class, MAX_QUEUE) {
+        match threads.join(name, class) {
             Joined::Queued(ticket) => ticket,
             Joined::Taken(_) | Joined::Full => panic!("nothing is before it"),
         }
@@ -469,6 +470,11 @@ mod tests {
         let mut second = queued(&threads, &name, RankClass::Waits);
         let parked = hold.park();
         assert!(second.turn(ready(())).await.is_none(), "the parked one is before it");
+        // A timer does not wait for it.
+        assert!(threads.is_free(&name, Timestamp::from_millis(0)));
+        let timer = threads.take(&name).unwrap();
+        assert!(timer.has_queue() && !threads.is_free(&name, Timestamp::from_millis(0)));
+        drop(timer);
         drop(parked);
         let hold = second.turn(ready(())).await;
         assert!(hold.is_some());

@@ -407,3 +407,50 @@ async fn a_suggested_reply_leaves_nothing_in_the_session() {
     }
     assert_eq!(server.post("/api/sessions/.x/suggest", &json!({})).await.expect(400).code(), "bad_thread");
 }
+
+/// A project with a flow that asks which colour.
+fn painter(script: &str) -> Running {
+    let flows = json!({"flows": [{"flow_id": "paint", "trigger_patterns": ["paint"],
+        "target": {"workflow": "ask"}, "response_template": "It becomes {result}."}]});
+    serve(&[PLAIN, crate::common::ASK, ("flows.json", &flows.to_string()), ("script.jsonl", script)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_beside_the_answer_to_a_flow_wait_for_their_turn() {
+    let server = painter("{\"text\": \"Hello.\", \"repeat\": true}\n");
+    for round in 0..5 {
+        let path = format!("/api/chat/plain/threads/t{round}/messages");
+        let asks = server.post(&path, &json!({"text": "paint it"})).await.expect(202).json();
+        server.until(asks["run"].as_str().unwrap(), "waiting").await;
+        let bodies = ["green", "soon", "please"].map(|text| json!({"text": text, "message_id": text}));
+        let sent = futures::future::join_all(bodies.iter().map(|body| server.post(&path, body))).await;
+        for answer in sent {
+            let run = answer.expect(202).json();
+            server.until(run["run"].as_str().unwrap(), "ok").await;
+        }
+        let said = server.get(&path).await.expect(200).json().to_string();
+        let count = |part: &str| said.matches(part).count();
+        assert_eq!((count("It becomes"), count("Hello."), count("\"author\":\"user\"")), (1, 2, 4), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_cannot_be_resumed_end_with_their_error() {
+    let flows = json!({"system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]}]});
+    let slow = "{\"text\": \"Hello.\", \"sleep_ms\": 60000}\n";
+    let mut one = serve(&[PLAIN, ("flows.json", &flows.to_string()), ("script.jsonl", slow)]);
+    let first = one.post(PATH, &json!({"text": "first"})).await.expect(202).json();
+    let second = one.post(PATH, &json!({"text": "second"})).await.expect(202).json();
+    pause(200).await;
+    one.handle.abandon();
+    one.ended().await;
+    for name in ["flows.json", "agents/plain.json"] {
+        std::fs::remove_file(one.folder.path().join(name)).unwrap();
+    }
+    write(one.folder.path(), "agents/other.json", r#"{"id": "other", "name": "Other"}"#);
+    let other = serve_beside(&one);
+    for begun in [first, second] {
+        let ended = other.until(begun["run"].as_str().unwrap(), "error").await;
+        assert_eq!(ended["text"], Value::Null, "{ended}");
+    }
+}
