@@ -207,8 +207,10 @@ impl<'t> Turn<'t> {
     async fn by_agent(&mut self, resumed: bool) -> Result<Handled, OrchestratorError> {
         let shared = Arc::clone(self.shared);
         let knowledge = shared.flows.0.knowledge.as_ref();
-        let underway =
-            knowledge.and_then(|knowledge| knowledge.prefetch.as_ref()).map(|lookup| self.prefetch(lookup));
+        // A run that is resumed may have its result already.
+        let lookup = knowledge.and_then(|knowledge| knowledge.prefetch.as_ref());
+        let lookup = lookup.filter(|_| self.cx.resume.is_none());
+        let underway = lookup.map(|lookup| self.prefetch(lookup));
         let prefetched = underway.clone().map(|underway| Arc::new(Prefetched::new(underway)));
         let work = Box::pin(async {
             if !resumed && !self.acted {

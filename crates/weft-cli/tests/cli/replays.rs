@@ -93,6 +93,26 @@ fn a_run_that_decides_otherwise_is_reported_with_the_event() {
 }
 
 #[test]
+fn an_action_that_the_replay_does_not_run_is_reported() {
+    let folder = desk();
+    let human = json!({"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]});
+    let seen = json!({"action_id": "seen", "handler": "update_profile", "when": "after_turn",
+        "parameters": {"last": "$message"}});
+    let flows =
+        |actions: &[&serde_json::Value]| json!({"agent": "desk", "system_actions": actions}).to_string();
+    write(folder.path(), "flows.json", &flows(&[&human, &seen]));
+    write(folder.path(), "said.jsonl", &json!({"text": "Hello."}).to_string());
+    write(folder.path(), "weft.toml", "script = \"said.jsonl\"\n");
+    weft(folder.path(), &["chat", "--session", "s", "What is new?"]).ok();
+    weft(folder.path(), &["test", "--record", "last"]).ok();
+    weft(folder.path(), &["test"]).ok();
+    write(folder.path(), "flows.json", &flows(&[&human]));
+    let failed = weft(folder.path(), &["test"]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.stdout.contains("system.action"), "{}", failed.stdout);
+}
+
+#[test]
 fn a_part_that_cannot_be_recorded_is_refused_by_name() {
     let folder = desk();
     let project = Project::open(folder.path(), &ProjectOptions::default()).unwrap();

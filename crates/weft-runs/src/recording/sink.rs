@@ -1,12 +1,12 @@
 //! Sink of a replayed run: each event must be one that the recording has.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::ready;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agent_types::{
     Durable, EventBody, EventLocation, EventPersister, EventRole, EventSink, KeepError, Redactor, ResumeLog,
-    RunId, TraceEvent, UnsequencedEvent,
+    RunId, RunStatus, TraceEvent, UnsequencedEvent,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -46,6 +46,8 @@ struct State {
     by_seq: HashMap<u64, TraceEvent>,
     /// Recorded ends that the replay has not emitted.
     ends: HashSet<String>,
+    /// Recorded events of flows and system actions behind the agent, by number, that the replay has not come to.
+    unused: BTreeMap<u64, String>,
     /// The recorded run has ended.
     has_end: bool,
     difference: Option<ReplayDifference>,
@@ -64,11 +66,24 @@ impl ReplaySink {
         for event in log.events.iter().map(|kept| &kept.event).chain(end) {
             last_span = last_span.max(event.place.span);
             let site = site_of(&event.place, &event.body);
+            // A run that is resumed in its agent does not come to what was before it.
+            if event.place.turn.is_some() {
+                state.unused.clear();
+            }
+            if is_of_flow(event) {
+                state.unused.insert(event.seq, site.clone());
+            }
             state.recorded.entry(site).or_default().push(data_of(&event.body));
             state.by_seq.insert(event.seq, event.clone());
         }
         state.ends.extend(end.map(|end| site_of(&end.place, &end.body)));
         state.has_end = end.is_some();
+        let is_cut = |end: &TraceEvent| {
+            matches!(end.body, EventBody::RunFinished { status: RunStatus::Cancelled, .. })
+        };
+        if end.is_none_or(is_cut) {
+            state.unused.clear();
+        }
         state.is_timed = end.is_some_and(
             |end| matches!(&end.body, EventBody::RunFinished { kind: Some(kind), .. } if kind == TIME),
         );
@@ -84,7 +99,8 @@ impl ReplaySink {
     /// The first difference between the recording and its replay, which has ended.
     pub(crate) fn difference(&self) -> Option<ReplayDifference> {
         let state = self.state.lock();
-        let missing = state.ends.iter().next().filter(|_| !state.is_halted);
+        let first = state.ends.iter().next().or_else(|| state.unused.values().next());
+        let missing = first.filter(|_| !state.is_halted);
         let missing = missing.map(|site| ReplayDifference {
             at: site.clone(),
             wanted: "the event".into(),
@@ -148,7 +164,10 @@ impl EventSink for ReplaySink {
         if is_passed_over(&event.body) {
             return;
         }
-        let recorded = self.state.lock().by_seq.get(&seq).map(|recorded| data_of(&recorded.body));
+        let mut state = self.state.lock();
+        state.unused.remove(&seq);
+        let recorded = state.by_seq.get(&seq).map(|recorded| data_of(&recorded.body));
+        drop(state);
         let Some(recorded) = recorded else { return };
         let data = self.masked(&event.body);
         if recorded != data {
@@ -212,6 +231,20 @@ fn is_passed_over(body: &EventBody) -> bool {
             | EventBody::LogLine { .. }
     );
     is_piece || is_side
+}
+
+/// Returns `true` for an event of a flow or system action of the run itself.
+fn is_of_flow(event: &TraceEvent) -> bool {
+    let EventLocation { path, call, depth, .. } = &event.place;
+    let is_own = path.is_none() && call.is_none() && depth.is_none();
+    is_own
+        && matches!(
+            event.body,
+            EventBody::FlowMatched { .. }
+                | EventBody::FlowFinished { .. }
+                | EventBody::FlowFailed { .. }
+                | EventBody::SystemAction { .. }
+        )
 }
 
 /// Returns `true` for an event after which something outside of the run is asked or changed.
