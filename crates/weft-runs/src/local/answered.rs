@@ -91,7 +91,9 @@ async fn answer_in_turn(
     let hold = runs.take_thread(name).await?;
     // Where a user of the team has the session, the message is theirs.
     let (run, ask) = match read_meaning(runs, request, name).await? {
-        Meaning::Answer(run, ask) if runs.session(&name.thread).await?.with == SessionParty::Agent => (run, ask),
+        Meaning::Answer(run, ask) if runs.session(&name.thread).await?.with == SessionParty::Agent => {
+            (run, ask)
+        }
         Meaning::Answer(run, _) | Meaning::Leaves(run) => {
             runs.with_project(move |project| end_cancelled(project, &run)).await?;
             return Ok(None);
@@ -101,8 +103,8 @@ async fn answer_in_turn(
     record(runs, request, (&run, own), ask).await?;
     let held = (admission, Some(hold));
     match runs.resume_held((run.clone(), Version::Current), held, CancellationToken::new()).await {
-        // The answer is recorded: whoever was faster resumes the run with it.
-        Err(error) if error.is_lost_race() => known_run(runs, run).map(Some),
+        // The answer is recorded: whoever was faster resumes the run with it, or the next check does.
+        Err(error) if error.is_lost_race() || error.is_transient() => known_run(runs, run).map(Some),
         resumed => resumed.map(Some),
     }
 }
@@ -148,8 +150,9 @@ fn meaning_of(project: &Project, name: &ThreadName, text: &str) -> Result<Meanin
             Questions::Answered => meaning = Meaning::Resume(run),
             Questions::Open(ask) => {
                 // Who asks for a user of the team has not answered.
-                let is_action =
-                    project.flows()?.is_some_and(|flows| matches!(flows.matched(text), Triggered::Action { .. }));
+                let is_action = project
+                    .flows()?
+                    .is_some_and(|flows| matches!(flows.matched(text), Triggered::Action { .. }));
                 return Ok(if is_action { Meaning::Leaves(run) } else { Meaning::Answer(run, ask) });
             }
         }

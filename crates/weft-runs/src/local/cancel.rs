@@ -121,11 +121,7 @@ pub(super) fn end_cancelled(project: &Project, run: &RunId) -> Result<(), RunsEr
 }
 
 /// Ends a run that no process executes with an error: its code and message.
-pub(super) fn end_failed(
-    project: &Project,
-    run: &RunId,
-    failure: (String, String),
-) -> Result<(), RunsError> {
+pub(super) fn end_failed(project: &Project, run: &RunId, failure: (String, String)) -> Result<(), RunsError> {
     end(project, run, Some(failure))
 }
 

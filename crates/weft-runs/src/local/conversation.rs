@@ -315,8 +315,32 @@ pub(super) fn history_before(
     let mut entries = entries(project, &ThreadName::new(&plan.agent, thread))?;
     let Some(run) = run else { return Ok(exchanges(&entries).cloned().collect()) };
     entries.retain(|entry| !entry.is_of(run));
-    let before = if plan.queued { usize::MAX } else { plan.before };
-    Ok(exchanges(&entries).take(before).cloned().collect())
+    let before = if plan.queued { noted_before(project, run)? } else { Some(plan.before) };
+    Ok(exchanges(&entries).take(before.unwrap_or(usize::MAX)).cloned().collect())
+}
+
+/// Name under which the number of exchanges before a queued message is kept, from its beginning on.
+fn before_key(run: &RunId) -> String {
+    format!("before:{run}")
+}
+
+/// Notes the number of exchanges before a message that has waited for its turn, which begins.
+pub(super) fn note_before(project: &Project, run: &RunId, before: usize) -> Result<(), StoreError> {
+    if let Some(store) = project.store()? {
+        store.put(&before_key(run), Some(&before.into()));
+    }
+    Ok(())
+}
+
+/// Forgets that number when the run needs it no more.
+pub(super) fn forget_before(store: &Store, run: &RunId) {
+    store.put(&before_key(run), None);
+}
+
+fn noted_before(project: &Project, run: &RunId) -> Result<Option<usize>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(None) };
+    let noted = store.value(&before_key(run))?;
+    Ok(noted.and_then(|noted| noted.as_u64()).and_then(|before| usize::try_from(before).ok()))
 }
 
 pub(super) fn history(project: &Project, name: &ThreadName) -> Result<Vec<Exchange>, StoreError> {

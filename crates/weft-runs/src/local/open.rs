@@ -14,7 +14,7 @@ use workflow_engine::Plan;
 use workflow_model::Workflow;
 
 use super::agent::OpenAgent;
-use super::conversation::history_before;
+use super::conversation::{history_before, note_before};
 use super::threads::Threads;
 use super::version::{plan_of, version};
 use super::workflow::{OpenWorkflow, typed_text};
@@ -61,7 +61,10 @@ pub(super) fn begin_agent_run(
     let history = history_before(project, &plan, thread.as_deref(), None)?;
     let plan = AgentPlan { before: history.len(), ..plan };
     let sink = match opening.sink {
-        Some(sink) => sink,
+        Some(sink) => {
+            note_before(project, &opening.run, plan.before)?;
+            sink
+        }
         None => begin(project, new_agent_run(opening.run, &plan, thread.clone()))?,
     };
     let name = thread.as_ref().map(|thread| ThreadName::new(&plan.agent, thread));
@@ -130,6 +133,9 @@ impl StoredAgentRun {
         // A run that was interrupted before its turn has not begun.
         let has_begun = log.events.iter().any(|kept| !matches!(kept.event.body, EventBody::RunQueued { .. }));
         let log = Some(log).filter(|_| has_begun);
+        if plan.queued && !has_begun {
+            note_before(project, &run, plan.before)?;
+        }
         let name = thread.as_ref().map(|thread| ThreadName::new(&plan.agent, thread));
         let state = threads.state(name.as_ref(), history);
         Ok(OpenAgent { sink, log, state, plan, thread })

@@ -13,7 +13,7 @@ use weft_project::Project;
 
 use super::admission::{Admission, note_queued, place};
 use super::checks::check_queued;
-use super::conversation::{Ahead, Entered, entries, extend, open_runs, rank_of};
+use super::conversation::{Ahead, Entered, entries, extend, forget_before, open_runs, rank_of};
 use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
 use super::open::{Opening, StoredAgentRun, begin, new_agent_run, skip_replies};
 use super::resume::prepare_resumed;
@@ -172,6 +172,11 @@ async fn execute_in_turn(runs: &LocalRuns, message: QueuedMessage, ticket: Ticke
     match runs.with_project(move |project| prepare(project, hold)).await {
         Ok(prepared) => {
             let executed = execute(runs, Admission::InConversation, prepared).await;
+            let is_done = executed.ended.as_ref().is_ok_and(|outcome| outcome.status() == RunStatus::Ok);
+            if let Some(store) = sink.store().filter(|_| is_done) {
+                // One that failed can be retried.
+                forget_before(store, sink.sink().run());
+            }
             if let Err(error) = &executed.ended
                 && is_resumed
                 && !error.is_transient()
@@ -204,12 +209,7 @@ enum Turn {
 
 /// Waits for a turn, and for the ends of all runs of the conversation that go before: of those that wait for an answer, of
 /// those of other processes, and of interrupted ones. Where the store cannot be read, it is read again.
-async fn turn_of(
-    runs: &LocalRuns,
-    run: &RunId,
-    mut ticket: Ticket,
-    cancel: &CancellationToken,
-) -> Turn {
+async fn turn_of(runs: &LocalRuns, run: &RunId, mut ticket: Ticket, cancel: &CancellationToken) -> Turn {
     let (mut is_parked, mut pause, closing) = (false, PARKED.0, &runs.0.options.closing);
     // One that is parked may be behind it.
     ticket.ask();
@@ -243,7 +243,9 @@ async fn turn_of(
                 ticket = hold.park();
             }
             Ok(Entered::Failed(hold, error)) => {
-                log::warn!("{run} waits for its turn, as the store cannot be read: {error}");
+                if !is_parked {
+                    log::warn!("{run} waits for its turn, as the store cannot be read: {error}");
+                }
                 ticket = hold.park();
             }
             Err(_) => return Turn::Left,

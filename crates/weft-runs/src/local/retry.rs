@@ -71,6 +71,8 @@ impl LocalRuns {
             return Err(RunsError::not_resumable(of, message));
         }
         let history = history_before(project, &plan, thread.as_deref(), Some(of))?;
+        // It begins at once, behind what the failed run had before it.
+        let plan = AgentPlan { queued: false, before: history.len(), ..plan };
         let new = new_agent_run(RunId::generate(), &plan, thread.clone());
         let clock = Arc::clone(project.clock());
         let (stored, log) = store.retry(of, new, |_| true, agent_runtime::standing, clock)?;
