@@ -79,6 +79,7 @@ impl ResponseShape {
 
 fn select(query: &JsonQuery, value: &Value, warnings: &mut Vec<String>) -> Result<Value, HttpError> {
     if let Value::String(text) = value
+        && text.trim_start().starts_with(['{', '['])
         && serde_json::from_str::<IgnoredAny>(text).is_ok()
     {
         // It is JSON, and a text because a whole number in it would have been rounded.
@@ -168,5 +169,8 @@ mod tests {
         let error = shape(Some("$.wei")).shape(200, value).unwrap_err();
         assert_eq!(error.code(), "http_bad_answer");
         assert!(error.to_string().contains("does not fit 64 bits"), "{error}");
+        // A text of digits is exact.
+        let digits = Value::from("340282366920938463463374607431768211456");
+        assert_eq!(shape(Some("$")).shape(200, digits.clone()).unwrap().0, digits);
     }
 }

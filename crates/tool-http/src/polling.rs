@@ -14,7 +14,7 @@ use crate::async_config::AsyncConfig;
 use crate::error::HttpToolError;
 use crate::failure::tool_error;
 use crate::file::HttpToolFile;
-use crate::progress::{Progress, check_repeat, query};
+use crate::progress::{Progress, check_repeat, lenient, query};
 
 /// Pause between two requests where neither the file nor the server names one, in milliseconds.
 const INTERVAL_MS: u64 = 2000;
@@ -98,7 +98,8 @@ impl Polling {
     fn place(&self, answer: &HttpAnswer, origin: &str) -> Result<String, ToolError> {
         let named = match &self.place {
             Some(path) => {
-                path.all(&answer.body).ok().and_then(|found| Some(found.first()?.as_str()?.to_owned()))
+                let body = lenient(&answer.body);
+                path.all(&body).ok().and_then(|found| Some(found.first()?.as_str()?.to_owned()))
             }
             None => answer.headers.get("location").and_then(Value::as_str).map(str::to_owned),
         };

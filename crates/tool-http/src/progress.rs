@@ -1,7 +1,10 @@
 //! Answers that say that the work continues, or that it failed.
 
+use std::borrow::Cow;
+
 use agent_types::Problem;
 use http_caller::{Endpoint, HttpAnswer, JsonQuery};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tool_registry::{ToolContext, ToolError, ToolErrorKind};
 
@@ -25,8 +28,19 @@ impl State {
     }
 
     fn holds(&self, body: &Value) -> bool {
-        self.path.all(body).is_ok_and(|found| found.iter().any(|value| self.values.contains(value)))
+        self.path.all(&lenient(body)).is_ok_and(|found| found.iter().any(|value| self.values.contains(value)))
     }
+}
+
+/// A body as its states and its address are read. One that is a text because of a whole number beyond 64 bits is JSON here,
+/// with that number rounded.
+pub(crate) fn lenient(body: &Value) -> Cow<'_, Value> {
+    let is_inexact = |text: &&str| {
+        text.trim_start().starts_with(['{', '['])
+            && agent_types::read_json::<IgnoredAny>(text.as_bytes()).is_err()
+    };
+    let parsed = body.as_str().filter(is_inexact).and_then(|text| serde_json::from_str(text).ok());
+    parsed.map_or(Cow::Borrowed(body), Cow::Owned)
 }
 
 pub(crate) fn query(text: &str, key: &str) -> Result<JsonQuery, HttpToolError> {
@@ -90,4 +104,28 @@ fn excerpt(body: &Value) -> String {
     const MOST: usize = 300;
     let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
     text[..text.floor_char_boundary(MOST)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_state_beside_a_number_beyond_64_bits_is_read() {
+        let state = |value: &str| json!({"path": "$.state", "values": [value]});
+        let config = json!({"pending": state("pending"), "failed": state("failed")});
+        let progress = Progress::new(&serde_json::from_value(config).unwrap()).unwrap();
+        let answer = |state: &str| {
+            let text = format!(r#"{{"state": "{state}", "id": 340282366920938463463374607431768211456}}"#);
+            HttpAnswer::new(200, text.into())
+        };
+        assert!(progress.continues(&answer("pending")).unwrap());
+        assert!(!progress.continues(&answer("done")).unwrap());
+        assert_eq!(progress.continues(&answer("failed")).unwrap_err().code, Some("http_work_failed"));
+        // A text that is JSON in itself stays a text.
+        let text = json!(r#"{"state": "failed"}"#);
+        assert_eq!(*lenient(&text), text);
+    }
 }
