@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent_types::{CallId, Problem, RunId};
 use async_trait::async_trait;
-use http_caller::{CallValues, Endpoint, HttpAnswer, HttpCaller};
+use http_caller::{CallValues, Endpoint, HttpAnswer, HttpCaller, HttpError};
 use serde_json::{Map, Value, json};
 use tool_registry::{ToolContext, ToolError, ToolErrorKind};
 
@@ -27,6 +27,14 @@ pub struct CallbackRequest {
     pub limit: Duration,
     /// Longest body, in bytes.
     pub max_body: usize,
+}
+
+impl CallbackRequest {
+    /// The callback of a call, which may come within a time.
+    #[must_use]
+    pub const fn new(run: RunId, call: CallId, limit: Duration, max_body: usize) -> Self {
+        Self { run, call, limit, max_body }
+    }
 }
 
 /// One-time address of a call.
@@ -58,6 +66,12 @@ pub trait Callbacks: Send + Sync + fmt::Debug {
     /// # Errors
     /// The address has expired or was closed.
     async fn body(&self, id: &str) -> Result<Value, ToolError>;
+
+    /// Waits until what calls have saved so far is safe.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    async fn flush(&self) -> Result<(), ToolError>;
 
     /// Closes an address: what is sent to it is refused.
     async fn close(&self, id: &str);
@@ -106,59 +120,80 @@ impl CallbackWait {
         cx: &ToolContext,
     ) -> Result<HttpAnswer, ToolError> {
         let callbacks = cx.services.get::<dyn Callbacks>().ok_or_else(no_server)?;
-        if let Some(id) = cx.saved.as_deref().and_then(|saved| saved.get("callback")?.as_str()) {
-            return self.reported(&*callbacks, id, endpoint).await;
+        if let Some(saved) = cx.saved.as_deref()
+            && let Some(id) = saved.get("callback").and_then(Value::as_str)
+        {
+            let start = if saved.get("sent").is_some() { Start::Accepted } else { Start::Unknown };
+            return self.reported((&*callbacks, id), start, endpoint).await;
         }
         check_repeat(endpoint, cx)?;
-        let request = CallbackRequest {
-            run: cx.run().clone(),
-            call: cx.call.clone(),
-            limit: self.limit,
-            max_body: self.max_body,
-        };
+        let request = CallbackRequest::new(cx.run().clone(), cx.call.clone(), self.limit, self.max_body);
         let OpenCallback { id, url } = callbacks.open(request).await?;
         // The other system may report before it answers, and this process may end before it does.
         cx.save(&json!({"callback": id}));
-        let answer = self.send(endpoint, caller, (arguments, url), cx).await;
-        match answer {
-            Ok(None) => self.reported(&*callbacks, &id, endpoint).await,
-            Ok(Some(answer)) => {
-                callbacks.close(&id).await;
-                answer.shaped(endpoint).map_err(|error| tool_error(&error))
+        callbacks.flush().await?;
+        let values = CallValues { arguments, context: &self.context(cx, url) };
+        let answer = match caller.call(&endpoint.unshaped(), values).await {
+            Err(error) if is_ambiguous(&error) => {
+                return self.reported((&*callbacks, &id), Start::Unknown, endpoint).await;
             }
-            Err(error) => {
-                callbacks.close(&id).await;
-                Err(error)
-            }
-        }
+            answer => answer.map_err(|error| tool_error(&error)),
+        };
+        let done = answer.and_then(|answer| Ok((!self.progress.continues(&answer)?).then_some(answer)));
+        let Some(done) = done.transpose() else {
+            cx.save(&json!({"callback": id, "sent": true}));
+            return self.reported((&*callbacks, &id), Start::Accepted, endpoint).await;
+        };
+        callbacks.close(&id).await;
+        done?.shaped(endpoint).map_err(|error| tool_error(&error))
     }
 
-    /// Sends the request; gives its answer unless the work continues.
-    async fn send(
-        &self,
-        endpoint: &Endpoint,
-        caller: &HttpCaller,
-        (arguments, url): (&Map<String, Value>, String),
-        cx: &ToolContext,
-    ) -> Result<Option<HttpAnswer>, ToolError> {
+    /// The hidden values of the request, with the address.
+    fn context(&self, cx: &ToolContext, url: String) -> Map<String, Value> {
         let mut context = Map::clone(&cx.values);
         context.insert(self.name.clone(), url.into());
-        let values = CallValues { arguments, context: &context };
-        let answer = caller.call(&endpoint.unshaped(), values).await.map_err(|error| tool_error(&error))?;
-        Ok(if self.progress.continues(&answer)? { None } else { Some(answer) })
+        context
     }
 
     /// The result that a callback reports.
     async fn reported(
         &self,
-        callbacks: &dyn Callbacks,
-        id: &str,
+        (callbacks, id): (&dyn Callbacks, &str),
+        start: Start,
         endpoint: &Endpoint,
     ) -> Result<HttpAnswer, ToolError> {
-        let body = callbacks.body(id).await?;
+        let body = callbacks.body(id).await.map_err(|error| match start {
+            Start::Unknown if error.code == Some("callback_expired") => unknown_outcome(),
+            Start::Unknown | Start::Accepted => error,
+        })?;
         self.progress.check(&body)?;
         HttpAnswer::new(200, body).shaped(endpoint).map_err(|error| tool_error(&error))
     }
+}
+
+/// Knowledge of the request that begins the work.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    /// The other system has accepted it.
+    Accepted,
+    /// Its answer is missing.
+    Unknown,
+}
+
+/// Returns `true` for a failure after which the other system may have begun the work.
+const fn is_ambiguous(error: &HttpError) -> bool {
+    matches!(
+        error,
+        HttpError::Timeout { .. }
+            | HttpError::BadAnswer { .. }
+            | HttpError::TooLarge { .. }
+            | HttpError::Status { status: 502 | 504, .. }
+    )
+}
+
+fn unknown_outcome() -> ToolError {
+    let message = "its outcome is unknown: the request got no answer, and no report came in time";
+    ToolError::new(ToolErrorKind::Failed, message).with_code("unknown_outcome")
 }
 
 fn no_server() -> ToolError {

@@ -20,6 +20,9 @@ use crate::polling::Polling;
 /// Beginning of a secret's name in a template.
 const SECRET: &str = "{$secret.";
 
+/// Time within which the end of a wait for a callback is seen.
+const SEEN: Duration = Duration::from_secs(5);
+
 /// Kind of HTTP tools.
 pub const HTTP: ToolKind = ToolKind::foreign("http");
 
@@ -98,7 +101,8 @@ impl Later {
     fn limit(&self) -> Duration {
         match self {
             Self::Polled(polling) => polling.limit,
-            Self::Reported(wait) => wait.limit,
+            // The wait ends with its own error, not with that of the call.
+            Self::Reported(wait) => wait.limit.saturating_add(SEEN),
         }
     }
 }

@@ -20,6 +20,9 @@ use crate::server_settings::PublicUrl;
 /// Beginning of the keys.
 const KEY: &str = "callbacks/";
 
+/// Beginning of the keys of bodies.
+const BODY_KEY: &str = "callback-bodies/";
+
 /// Path of the addresses below that of the server.
 const PATH: &str = "/hooks/calls";
 
@@ -53,6 +56,22 @@ enum State {
     Closed,
 }
 
+/// State of the run of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallRun {
+    Open,
+    Ended,
+    /// The store does not have it, or not any more.
+    Unknown,
+}
+
+/// End of the wait for a body.
+enum Arrival {
+    Body(Value),
+    /// Its time is over, or its call needs it no more.
+    Never,
+}
+
 /// An address as the store keeps it. Its secret is not kept, only the digest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
@@ -62,8 +81,9 @@ struct Entry {
     expires: Timestamp,
     max_body: usize,
     state: State,
-    #[serde(default)]
-    body: Value,
+    /// Key of the body that came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
 }
 
 /// An address that a request may name.
@@ -74,7 +94,7 @@ pub struct KnownCallback {
     pub sha256: String,
     /// Longest body, in bytes.
     pub max_body: usize,
-    /// Set until a body came, its time is over or its call has ended.
+    /// Set until a body came, its time is over or its run has ended.
     pub is_open: bool,
 }
 
@@ -103,7 +123,9 @@ impl StoredCallbacks {
     /// The store cannot be read.
     pub fn known(&self, id: &str) -> Result<Option<KnownCallback>, StoreError> {
         let Some(entry) = self.entry(id)? else { return Ok(None) };
-        let is_open = entry.state == State::Open && self.clock.now() < entry.expires;
+        let is_open = entry.state == State::Open
+            && self.clock.now() < entry.expires
+            && self.run_of(&entry)? != CallRun::Ended;
         Ok(Some(KnownCallback { sha256: entry.sha256, max_body: entry.max_body, is_open }))
     }
 
@@ -111,14 +133,70 @@ impl StoredCallbacks {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn take(&self, id: &str, body: Value) -> Result<bool, StoreError> {
+    pub fn take(&self, id: &str, body: &Value) -> Result<bool, StoreError> {
         let now = self.clock.now();
+        if !self.known(id)?.is_some_and(|known| known.is_open) {
+            return Ok(false);
+        }
+        // Addresses are read often, their bodies once: each is a value of its own, there before the address names it.
+        let digest = Sha256::digest(body.to_string());
+        let place = format!("{BODY_KEY}{id}/{digest:x}");
+        self.store.put(&place, Some(body));
+        self.store.flush()?;
+        let own = place.clone();
         let taken = self.change(id, move |entry| {
             let is_open = entry.state == State::Open && now < entry.expires;
-            is_open.then(|| Entry { state: State::Used, body, ..entry })
+            is_open.then(|| Entry { state: State::Used, body: Some(own), ..entry })
         })?;
+        if !taken && self.entry(id)?.and_then(|entry| entry.body).as_ref() != Some(&place) {
+            self.store.put(&place, None);
+        }
         self.arrived.notify_waiters();
         Ok(taken)
+    }
+
+    /// State of the run of an address, which another process may execute.
+    fn run_of(&self, entry: &Entry) -> Result<CallRun, StoreError> {
+        match self.store.known(&entry.run) {
+            Ok(run) if run.state.finished.is_some() => Ok(CallRun::Ended),
+            Ok(_) => Ok(CallRun::Open),
+            Err(StoreError::UnknownRun { .. }) => Ok(CallRun::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the addresses of runs that have ended, with what came to them; those of runs that the store does not know
+    /// are removed by their time.
+    fn sweep(&self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        for (key, kept) in self.store.values(KEY)? {
+            let Some(entry) = read(kept) else {
+                self.store.put(&key, None);
+                continue;
+            };
+            let is_over = match self.run_of(&entry)? {
+                CallRun::Open => false,
+                CallRun::Ended => true,
+                CallRun::Unknown => entry.expires < now,
+            };
+            if is_over {
+                self.store.put(&key, None);
+                entry.body.iter().for_each(|body| self.store.put(body, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of an address where it came; `None` while it may come.
+    fn arrived_body(&self, id: &str) -> Result<Option<Arrival>, StoreError> {
+        Ok(match self.entry(id)? {
+            Some(Entry { state: State::Used, body, .. }) => {
+                let body = body.map(|body| self.store.value(&body)).transpose()?;
+                Some(Arrival::Body(body.flatten().unwrap_or_default()))
+            }
+            Some(entry) if entry.state == State::Open && self.clock.now() < entry.expires => None,
+            Some(_) | None => Some(Arrival::Never),
+        })
     }
 
     fn entry(&self, id: &str) -> Result<Option<Entry>, StoreError> {
@@ -136,17 +214,12 @@ impl StoredCallbacks {
         Ok(self.store.update(&key(id), changed)?.is_ok())
     }
 
-    /// Keeps an address for a call, and removes those whose time is over.
+    /// Keeps an address for a call, and removes those of earlier runs.
     fn add(&self, request: CallbackRequest, id: &str, secret: &str) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        for (key, entry) in self.store.values(KEY)? {
-            if read(entry).is_none_or(|entry| entry.expires < now) {
-                self.store.put(&key, None);
-            }
-        }
+        self.sweep()?;
         let CallbackRequest { run, call, limit, max_body, .. } = request;
         let sha256 = format!("{:x}", Sha256::digest(secret));
-        let (expires, state, body) = (now.plus(limit), State::Open, Value::Null);
+        let (expires, state, body) = (self.clock.now().plus(limit), State::Open, None);
         let entry = Entry { run, call, sha256, expires, max_body, state, body };
         self.store.put(&key(id), Some(&json!(entry)));
         self.store.flush()
@@ -195,17 +268,20 @@ impl Callbacks for StoredCallbacks {
             let mut arrived = std::pin::pin!(self.arrived.notified());
             arrived.as_mut().enable();
             let own = id.to_owned();
-            let entry = self.blocking(move |callbacks| callbacks.entry(&own)).await?;
-            match entry {
-                Some(Entry { state: State::Used, body, .. }) => return Ok(body),
-                Some(entry) if entry.state == State::Open && self.clock.now() < entry.expires => {}
-                Some(_) | None => {
+            match self.blocking(move |callbacks| callbacks.arrived_body(&own)).await? {
+                Some(Arrival::Body(body)) => return Ok(body),
+                Some(Arrival::Never) => {
                     let message = "the other system did not report the end of its work in time";
                     return Err(ToolError::new(ToolErrorKind::Timeout, message).with_code("callback_expired"));
                 }
+                None => {}
             }
             select(arrived, self.clock.sleep(PAUSE)).await;
         }
+    }
+
+    async fn flush(&self) -> Result<(), ToolError> {
+        self.blocking(|callbacks| callbacks.store.flush()).await
     }
 
     async fn close(&self, id: &str) {
@@ -237,4 +313,76 @@ fn random() -> Result<String, ToolError> {
         .map_err(|error| ToolError::failed(format!("no secret could be drawn: {error}")))?;
     // A digest of random bytes is as random, and has the form of the others.
     Ok(format!("{:x}", Sha256::digest(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_types::{EventBody, EventLocation, EventSink, RunStatus, UnsequencedEvent, VirtualClock};
+    use run_store::NewRun;
+
+    use super::*;
+
+    struct Calls {
+        callbacks: StoredCallbacks,
+        clock: VirtualClock,
+    }
+
+    impl Calls {
+        fn new() -> Self {
+            let clock = VirtualClock::new(Timestamp::default());
+            let server = CallbackServer::Public("https://weft.example".to_owned().try_into().unwrap());
+            let (store, arrived) = (Store::memory().unwrap(), Arc::default());
+            let callbacks = StoredCallbacks::new(store, Arc::new(clock.clone()), server, arrived);
+            Self { callbacks, clock }
+        }
+
+        fn begin(&self, run: &str) -> Arc<dyn EventSink> {
+            let new = NewRun::new(RunId::new(run));
+            self.callbacks.store.begin(new, Arc::new(self.clock.clone())).unwrap()
+        }
+
+        fn open(&self, run: &str, id: &str) {
+            let request =
+                CallbackRequest::new(RunId::new(run), CallId::new("c"), Duration::from_secs(9), 100);
+            self.callbacks.add(request, id, "secret").unwrap();
+        }
+
+        fn bodies(&self) -> usize {
+            self.callbacks.store.values(BODY_KEY).unwrap().len()
+        }
+    }
+
+    fn end(run: &dyn EventSink) {
+        let (status, exit, kind, partial, message) = (RunStatus::Cancelled, None, None, None, None);
+        let body = EventBody::RunFinished { status, exit, kind, partial, message };
+        run.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+    }
+
+    #[tokio::test]
+    async fn a_body_stays_until_its_run_has_ended() {
+        let calls = Calls::new();
+        let run = calls.begin("r");
+        calls.open("r", "one");
+        assert!(calls.callbacks.take("one", &json!({"report": 1})).unwrap());
+        assert!(!calls.callbacks.take("one", &json!({"report": 2})).unwrap());
+        assert_eq!(calls.bodies(), 1);
+        calls.clock.advance(Duration::from_hours(1));
+        calls.open("r", "two");
+        assert_eq!(calls.callbacks.body("one").await.unwrap(), json!({"report": 1}));
+        end(&*run);
+        calls.open("s", "three");
+        assert_eq!((calls.callbacks.known("one").unwrap(), calls.bodies()), (None, 0));
+    }
+
+    #[tokio::test]
+    async fn the_addresses_of_a_run_that_has_ended_take_nothing() {
+        let calls = Calls::new();
+        let run = calls.begin("r");
+        calls.open("r", "one");
+        assert!(calls.callbacks.known("one").unwrap().unwrap().is_open);
+        end(&*run);
+        assert!(!calls.callbacks.known("one").unwrap().unwrap().is_open);
+        assert!(!calls.callbacks.take("one", &json!({})).unwrap());
+        assert_eq!(calls.bodies(), 0);
+    }
 }

@@ -34,7 +34,7 @@ async fn take(
     }
     let body = value_of(&read_up_to(body, known.max_body, &app).await?);
     // Of two at once, one is taken.
-    let is_taken = with_callbacks(&app, move |callbacks| callbacks.take(&id, body)).await?;
+    let is_taken = with_callbacks(&app, move |callbacks| callbacks.take(&id, &body)).await?;
     if is_taken { Ok(StatusCode::NO_CONTENT) } else { Err(used()) }
 }
 
@@ -63,6 +63,6 @@ fn unknown() -> Problem {
 }
 
 fn used() -> Problem {
-    let detail = "this address was used, or its time is over";
+    let detail = "this address was used, its time is over, or its run has ended";
     Problem::new(StatusCode::GONE, "callback_used", detail)
 }

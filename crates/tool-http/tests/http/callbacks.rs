@@ -30,7 +30,14 @@ impl Callbacks for CallbackBook {
 
     async fn body(&self, id: &str) -> Result<Value, ToolError> {
         assert_eq!(id, "one");
+        if self.body.is_null() {
+            return Err(ToolError::new(ToolErrorKind::Timeout, "late").with_code("callback_expired"));
+        }
         Ok(self.body.clone())
+    }
+
+    async fn flush(&self) -> Result<(), ToolError> {
+        Ok(())
     }
 
     async fn close(&self, id: &str) {
@@ -89,6 +96,22 @@ async fn an_answer_at_once_closes_the_address() {
     let (end, ..) = call((202, Value::Null), json!({"state": "bad"}), &later).await;
     let CallEnd::Failed(error) = end else { panic!("{end:?}") };
     assert_eq!(error.code, Some("http_work_failed"));
+}
+
+#[tokio::test]
+async fn after_an_answer_that_is_missing_the_report_counts() {
+    let later = json!({"callback": {"max_body_kib": 2}, "limit_ms": 9000});
+    for status in [502, 504] {
+        let (end, _, closed) = call((status, Value::Null), json!({"report": "done"}), &later).await;
+        let CallEnd::Ok(output) = end else { panic!("{end:?}") };
+        assert_eq!((output.text().as_ref(), closed), ("done", Vec::new()));
+        let (end, _, closed) = call((status, Value::Null), Value::Null, &later).await;
+        let CallEnd::Failed(error) = end else { panic!("{end:?}") };
+        assert_eq!((error.code, closed), (Some("unknown_outcome"), Vec::new()));
+    }
+    let (end, ..) = call((202, Value::Null), Value::Null, &later).await;
+    let CallEnd::Failed(error) = end else { panic!("{end:?}") };
+    assert_eq!(error.code, Some("callback_expired"));
 }
 
 #[tokio::test]
