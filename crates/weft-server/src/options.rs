@@ -62,6 +62,9 @@ pub enum ServeError {
         /// The address.
         host: IpAddr,
     },
+    /// A public address, and no token.
+    #[error("others reach the server at `public_url` of [server], and no token is set")]
+    PublicWithoutToken,
     /// The address is taken, or not ours.
     #[error("{address} cannot be bound: {source}")]
     Bind {
@@ -92,7 +95,7 @@ impl ServeError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::TokenRequired { .. } => "token_required",
+            Self::TokenRequired { .. } | Self::PublicWithoutToken => "token_required",
             Self::Bind { .. } => "address_in_use",
             Self::NoRandomness { .. } => "no_randomness",
             Self::NoThreads { .. } => "runtime",
@@ -105,6 +108,7 @@ impl ServeError {
     pub const fn help(&self) -> &'static str {
         match self {
             Self::TokenRequired { .. } => "leave the token on, or bind 127.0.0.1",
+            Self::PublicWithoutToken => "leave the token on, or remove `public_url`",
             Self::Bind { .. } => "choose another port with --port, or 0 for a free one",
             Self::NoRandomness { .. } => "give a token with WEFT_TOKEN",
             Self::NoThreads { .. } => "raise the limit of processes and threads of the user",

@@ -87,7 +87,7 @@ impl Server {
     /// Binds the address of the options.
     ///
     /// # Errors
-    /// An address that others reach and no token, an address that is taken, a project without a store.
+    /// An address or a `public_url` that others reach and no token, an address that is taken, a project without a store.
     pub fn bind(project: Project, options: ServerOptions) -> Result<Self, ServeError> {
         let host = options.settings.host;
         let token = match &options.token {
@@ -97,6 +97,9 @@ impl Server {
             }
             TokenChoice::Given(token) => Some(token.clone()),
             TokenChoice::Open if !host.is_loopback() => return Err(ServeError::TokenRequired { host }),
+            TokenChoice::Open if options.settings.public_url.is_some() => {
+                return Err(ServeError::PublicWithoutToken);
+            }
             TokenChoice::Open => None,
         };
         let wanted = SocketAddr::new(host, options.settings.port);

@@ -60,7 +60,9 @@ fn token(arguments: &ServeArguments) -> Result<TokenChoice, Failure> {
 
 fn of_serve(error: &ServeError) -> Failure {
     let exit = match error {
-        ServeError::TokenRequired { .. } | ServeError::Store(_) => Exit::Configuration,
+        ServeError::TokenRequired { .. } | ServeError::PublicWithoutToken | ServeError::Store(_) => {
+            Exit::Configuration
+        }
         _ => Exit::Failed,
     };
     Failure::new(exit, error.code(), error.to_string()).with_help(error.help())

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use weft_project::{Project, ProjectOptions};
 use weft_server::{ServeError, Server, ServerOptions, Token, TokenChoice};
 
-use crate::common::{ASK, COUNT, PLAIN, SLEEP, events_of, project, seqs, serve, serve_with};
+use crate::common::{ASK, COUNT, PLAIN, SLEEP, events_of, project, seqs, serve, serve_with, write};
 use crate::live::Socket;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,6 +51,9 @@ async fn s52_no_token_means_the_loopback_only() {
     assert!(matches!(refused, ServeError::TokenRequired { .. }));
     assert_eq!(refused.code(), "token_required");
     assert!(bind("127.0.0.1", TokenChoice::Open).is_ok());
+    write(folder.path(), "weft.toml", "[server]\npublic_url = \"https://weft.example\"\n");
+    let refused = bind("127.0.0.1", TokenChoice::Open).err().unwrap();
+    assert!(matches!(refused, ServeError::PublicWithoutToken) && refused.code() == "token_required");
     let given = Token::new("a-token-of-my-own").unwrap();
     let server = bind("127.0.0.1", TokenChoice::Given(given.clone())).unwrap();
     assert_eq!(server.token(), Some(&given));
