@@ -41,12 +41,15 @@ async fn answer(
     let webhook = hook(&app, &id)?;
     check_secret(&webhook, &headers)?;
     let body = read_up_to(body, webhook.max_body, &app).await?;
-    if let Some(signature) = &webhook.signature {
-        let key = secret(&signature.secret)?;
-        signature::check(signature, &key, (&headers, &body), app.clock.now())?;
-    }
+    let signed = match &webhook.signature {
+        Some(signature) => {
+            let key = secret(&signature.secret)?;
+            Some(signature::check(signature, &key, (&headers, &body), app.clock.now())?)
+        }
+        None => None,
+    };
     let body = value_of(&body);
-    let firing = Firing::webhook(&body, message_id(&headers));
+    let firing = Firing::webhook(&body, message_id(&headers)).with_signature(signed);
     let (send, begun) = oneshot::channel();
     let own = Arc::clone(&app);
     // A sender that leaves does not stop what it began.

@@ -7,18 +7,19 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::digest::Output;
 use hmac::{Hmac, Mac};
 use http::{HeaderMap, StatusCode};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use crate::problem::Problem;
 use crate::token::is_same;
 
-/// Checks that a message carries the signature of its body, and that it is not old.
+/// Checks that a message carries the signature of its body, and that it is not old. Returns the digest of the signature, by
+/// which one that comes again is known.
 pub(crate) fn check(
     signature: &Signature,
     key: &str,
     (headers, body): (&HeaderMap, &[u8]),
     now: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<String, Problem> {
     let time = match &signature.timestamp {
         Some(time) => parts(headers, &time.header, &time.prefix).next().ok_or_else(|| wrong(signature))?,
         None => "",
@@ -27,6 +28,7 @@ pub(crate) fn check(
     let code = match signature.algorithm {
         Algorithm::Sha256 => hmac_sha256(key.as_bytes(), &signed).ok_or_else(|| wrong(signature))?,
     };
+    let own = format!("{:x}", Sha256::digest(code));
     let expected = match signature.encoding {
         SignatureEncoding::Hex => format!("{code:x}"),
         SignatureEncoding::Base64 => STANDARD.encode(code),
@@ -38,7 +40,8 @@ pub(crate) fn check(
     if !parts(headers, &signature.header, &signature.prefix).any(is_right) {
         return Err(wrong(signature));
     }
-    signature.timestamp.as_ref().map_or(Ok(()), |limit| check_time(limit, time, now))
+    signature.timestamp.as_ref().map_or(Ok(()), |limit| check_time(limit, time, now))?;
+    Ok(own)
 }
 
 fn check_time(limit: &SignatureTime, time: &str, now: Timestamp) -> Result<(), Problem> {
@@ -92,7 +95,7 @@ mod tests {
         }
         let now = Timestamp::from_millis(1_000_000);
         let checked = check(&signature(config), "key", (&all, b"{\"a\": 1}"), now);
-        let code = checked.map_or_else(|problem| problem.code.clone().into_owned(), |()| "ok".into());
+        let code = checked.map_or_else(|problem| problem.code.clone().into_owned(), |_| "ok".into());
         assert_eq!(code, expected, "{config} {headers:?}");
     }
 

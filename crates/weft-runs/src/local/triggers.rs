@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use weft_project::{AgentTrigger, PathWatch, PlannedEvent, Project};
 
 use super::LocalRuns;
+use super::known::{claim, known_run, release, replace};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::plan::{AgentPlan, TriggerCause};
@@ -33,6 +34,8 @@ pub struct Firing {
     pub payload: Value,
     /// The sender's id of the message: one that comes again has the run of the first.
     pub message_id: Option<String>,
+    /// Digest of the message's signature: one that comes again under another id has the run of the first too.
+    pub signature: Option<String>,
 }
 
 impl Firing {
@@ -43,7 +46,7 @@ impl Firing {
     }
 
     const fn new(cause: &'static str, payload: Value) -> Self {
-        Self { cause, payload, message_id: None }
+        Self { cause, payload, message_id: None, signature: None }
     }
 
     /// A message of another system, with the id that it gave it.
@@ -54,6 +57,12 @@ impl Firing {
             payload["message_id"] = message.as_str().into();
         }
         Self { message_id, ..Self::new("webhook", payload) }
+    }
+
+    /// The same with the digest of the signature that was verified.
+    #[must_use]
+    pub fn with_signature(self, signature: Option<String>) -> Self {
+        Self { signature, ..self }
     }
 
     fn of_tick(tick: &Tick) -> Self {
@@ -99,7 +108,7 @@ impl LocalRuns {
     /// The trigger is unknown, or its run cannot begin.
     pub async fn fire_trigger(&self, id: &str, firing: Firing) -> Result<RunHandle, RunsError> {
         let entry = self.project().trigger(id)?.clone();
-        Triggers { runs: self }.fire(&entry, firing).await
+        Triggers { runs: self }.fire_once(&entry, firing).await
     }
 }
 
@@ -149,6 +158,32 @@ impl Triggers<'_> {
     /// Begins the run of a trigger, and keeps that it fired.
     async fn fire(&self, entry: &AgentTrigger, firing: Firing) -> Result<RunHandle, RunsError> {
         self.fire_as(entry, firing, RunId::generate()).await
+    }
+
+    /// The same, unless a message of the same signature has begun a run: the id of a message is not signed.
+    async fn fire_once(&self, entry: &AgentTrigger, firing: Firing) -> Result<RunHandle, RunsError> {
+        let Some(signature) = &firing.signature else { return self.fire(entry, firing).await };
+        let key = format!("signature:{}/{}/{signature}", entry.agent, entry.trigger.id);
+        let run = RunId::generate();
+        let _beginning = self.runs.0.beginning.add(&run);
+        if let Some(known) = claim(self.runs, &key, &run).await? {
+            return known_run(self.runs, known);
+        }
+        let begun = self.fire_as(entry, firing, run.clone()).await;
+        let id = begun.as_ref().ok().map(|begun| begun.id.clone());
+        match id {
+            // The message is known by its id.
+            Some(known) if known != run => {
+                let note = move |project: &Arc<Project>| {
+                    let Some(store) = project.store()? else { return Ok(false) };
+                    Ok(replace(store, &key, run.as_str().into(), known.as_str().into())?)
+                };
+                self.runs.with_project(note).await?;
+            }
+            Some(_) => {}
+            None => release(self.runs, key, run).await,
+        }
+        begun
     }
 
     /// The same with the id of the run.

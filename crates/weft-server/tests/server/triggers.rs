@@ -81,6 +81,9 @@ async fn a_webhook_takes_what_is_signed_with_its_secret() {
     assert_eq!(send("push", &[SECRET], body).await, refused);
     assert_eq!(send("push", &[right], "{\"ref\": \"mein\"}").await, refused);
     assert_eq!(send("push", &[right], body).await, (202, Value::Null));
+    // The id is not signed: one more under another id is the same message.
+    assert_eq!(send("push", &[right, ("webhook-id", "m1")], body).await, (200, Value::Null));
+    assert_eq!(send("push", &[right, ("webhook-id", "m2")], body).await, (200, Value::Null));
     assert_eq!(send("both", &[right], body).await, (401, json!("bad_hook_secret")));
     assert_eq!(send("both", &[SECRET], body).await, refused);
     assert_eq!(send("both", &[SECRET, right], body).await, (202, Value::Null));
