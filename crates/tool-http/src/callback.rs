@@ -145,6 +145,13 @@ impl CallbackWait {
             return self.reported((&*callbacks, &id), Start::Accepted, endpoint).await;
         };
         callbacks.close(&id).await;
+        // A connection may break behind the request: a report that came already counts.
+        if let Err(error) = &done
+            && error.retryable
+            && let Ok(body) = callbacks.body(&id).await
+        {
+            return self.ended(body, endpoint);
+        }
         done?.shaped(endpoint).map_err(|error| tool_error(&error))
     }
 
@@ -166,6 +173,11 @@ impl CallbackWait {
             Start::Unknown if error.code == Some("callback_expired") => unknown_outcome(),
             Start::Unknown | Start::Accepted => error,
         })?;
+        self.ended(body, endpoint)
+    }
+
+    /// The result of work whose report came.
+    fn ended(&self, body: Value, endpoint: &Endpoint) -> Result<HttpAnswer, ToolError> {
         self.progress.check(&body)?;
         HttpAnswer::new(200, body).shaped(endpoint).map_err(|error| tool_error(&error))
     }

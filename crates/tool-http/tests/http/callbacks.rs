@@ -109,9 +109,14 @@ async fn after_an_answer_that_is_missing_the_report_counts() {
         let CallEnd::Failed(error) = end else { panic!("{end:?}") };
         assert_eq!((error.code, closed), (Some("unknown_outcome"), Vec::new()));
     }
-    let (end, ..) = call((202, Value::Null), Value::Null, &later).await;
-    let CallEnd::Failed(error) = end else { panic!("{end:?}") };
-    assert_eq!(error.code, Some("callback_expired"));
+    let (end, _, closed) = call((500, Value::Null), json!({"report": "done"}), &later).await;
+    let CallEnd::Ok(output) = end else { panic!("{end:?}") };
+    assert_eq!((output.text().as_ref(), closed), ("done", vec!["one".to_owned()]));
+    for (status, code) in [(202, "callback_expired"), (500, "http_status")] {
+        let (end, ..) = call((status, Value::Null), Value::Null, &later).await;
+        let CallEnd::Failed(error) = end else { panic!("{end:?}") };
+        assert_eq!(error.code, Some(code));
+    }
 }
 
 #[tokio::test]
