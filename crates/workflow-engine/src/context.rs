@@ -314,13 +314,18 @@ impl NodeContext {
     }
 
     /// The value of a lazy input: its source runs now if it has not. None if its source is skipped.
-    pub async fn pull(&self, inputs: &Inputs, slot: &str) -> Option<Arc<Value>> {
+    ///
+    /// # Errors
+    /// The value does not fit the types that it passes.
+    pub async fn pull(&self, inputs: &Inputs, slot: &str) -> Result<Option<Arc<Value>>, NodeError> {
         if !matches!(inputs.given(slot), Some(Given::Lazy)) {
-            return inputs.get(slot).cloned();
+            return Ok(inputs.get(slot).cloned());
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.shared.inbox.post(Message::Pull { key: self.key, slot: slot.into(), reply });
-        answer.await.ok().flatten()
+        // Without an answer the node is dropped.
+        let pulled = answer.await.unwrap_or(Ok(None));
+        pulled.map_err(|fault| NodeError::fatal(format!("the input `{slot}` {fault}")))
     }
 
     /// Asks a person and waits for the answer.

@@ -23,9 +23,10 @@ pub(crate) fn convert(value: &Arc<Value>, to: DataFlowType) -> Result<Arc<Value>
             None => Err(mismatch(to, value)),
         },
         (DataFlowType::Float, Value::Number(number)) if number.is_f64() => kept(),
-        (DataFlowType::Float, Value::Number(number)) => {
-            Ok(Arc::new(number.as_f64().map_or(Value::Null, Value::from)))
-        }
+        (DataFlowType::Float, Value::Number(number)) => match exact_float(number) {
+            Some(float) => Ok(Arc::new(float)),
+            None => Err(format!("takes {to}, but got the whole number {number}, which a float would round")),
+        },
         (DataFlowType::String, Value::Number(number)) => Ok(Arc::new(number.to_string().into())),
         (DataFlowType::String, Value::Bool(flag)) => Ok(Arc::new(flag.to_string().into())),
         (
@@ -47,6 +48,15 @@ fn exact_integer(number: &Number) -> Option<Value> {
     let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= LIMIT)?;
     #[expect(clippy::cast_possible_truncation, reason = "whole and within the exact range")]
     Some(Value::from(float as i64))
+}
+
+/// A whole number as a float that equals it.
+fn exact_float(number: &Number) -> Option<Value> {
+    let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))?;
+    let float = number.as_f64()?;
+    #[expect(clippy::cast_possible_truncation, reason = "a float made from 64 bits fits 128")]
+    let is_exact = float as i128 == whole;
+    is_exact.then(|| Value::from(float))
 }
 
 fn mismatch(to: DataFlowType, value: &Value) -> String {
@@ -73,6 +83,18 @@ mod tests {
         for (value, to, expected) in [
             (json!(3), Float, Ok(json!(3.0))),
             (json!(3.0), Integer, Ok(json!(3))),
+            (json!(1_i64 << 60), Float, Ok(json!(1_152_921_504_606_846_976.0))),
+            (json!(i64::MIN), Float, Ok(json!(-9_223_372_036_854_775_808.0))),
+            (
+                json!(9_007_199_254_740_993_i64),
+                Float,
+                Err("takes FLOAT, but got the whole number 9007199254740993, which a float would round"),
+            ),
+            (
+                json!(u64::MAX),
+                Float,
+                Err("takes FLOAT, but got the whole number 18446744073709551615, which a float would round"),
+            ),
             (json!(3.5), Integer, Err("takes INTEGER, but got a number")),
             (json!(12.5), String, Ok(json!("12.5"))),
             (json!(true), String, Ok(json!("true"))),

@@ -305,7 +305,7 @@ async fn branch(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError
     };
     let (slot, given) = if holds { ("then", "1") } else { ("else", "2") };
     let has = inputs.slots().any(|slot| slot == given);
-    let value = if has { ctx.pull(inputs, given).await } else { Some(first(inputs)) };
+    let value = if has { ctx.pull(inputs, given).await? } else { Some(first(inputs)) };
     Ok(value.map_or_else(Outputs::none, |value| Outputs::none().with_shared(slot, value)))
 }
 

@@ -167,6 +167,43 @@ fn a_value_passes_each_border_in_order() {
 }
 
 #[test]
+fn a_trigger_without_a_value_passes_the_border_of_a_group() {
+    let trigger = json!({"dataFlowType": "STRING", "matchCategories": ["Trigger"]});
+    let wanted = Out::Value(json!(null));
+    let any = json!({"dataFlowType": "WILDCARD"});
+    assert_eq!(in_a_group(&trigger, &any, &In::Absent, &json!({}), &wanted), wanted);
+    let given = In::Value(json!({}));
+    let refused = Out::Refused("takes STRING, but got an object");
+    assert_eq!(in_a_group(&trigger, &any, &given, &json!({}), &refused), refused);
+}
+
+#[test]
+fn a_lazy_value_passes_the_border_of_a_group() {
+    let inner = through(&json!({"dataFlowType": "INTEGER"}), &json!({"dataFlowType": "WILDCARD"}));
+    let project = Project(BTreeMap::from([("inner", Arc::new(inner))]));
+    for (given, wanted) in [
+        (json!(3.0), Out::Value(json!(3))),
+        (json!("3"), Out::Refused("the input `other` takes INTEGER, but got a text")),
+    ] {
+        let outer = Workflow::from_value(json!({
+            "nodes": [{"id": "c", "type": "t:emit", "configValues": {"v": true}},
+                      {"id": "e", "type": "t:emit", "configValues": {"v": given}},
+                      {"id": "G", "type": "core:NodeGroup", "configValues": {"referencedWorkflowId": "inner"}},
+                      {"id": "l", "type": "t:lazy"}, {"id": "go", "type": "core:GroupOutput"}],
+            "edges": [{"source": "c", "sourceHandle": "out", "target": "l", "targetHandle": "in"},
+                      {"source": "e", "sourceHandle": "out", "target": "G", "targetHandle": "x"},
+                      {"source": "G", "sourceHandle": "x", "target": "l", "targetHandle": "other"},
+                      {"source": "l", "sourceHandle": "out", "target": "go", "targetHandle": "x"}],
+            "interfaceOutputs": {"x": {"dataFlowType": "WILDCARD"}},
+        }))
+        .unwrap();
+        let plan = Plan::new(&outer, &catalog(), &project).unwrap();
+        let seen = run_plan(&plan, json!({}), RunOptions::new(), |_| async {});
+        assert_eq!(seen_as(&seen, &wanted), wanted);
+    }
+}
+
+#[test]
 fn what_takes_an_absent_input_is_skipped_unless_it_may_be_absent() {
     let workflow = Workflow::from_value(json!({
         "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "a", "type": "t:id"},

@@ -145,7 +145,7 @@ impl Node for Op {
             }
             "t:lazy" => match first().as_bool() {
                 Some(true) => {
-                    Ok(ctx.pull(&inputs, "other").await.map_or_else(Outputs::none, Outputs::shared))
+                    Ok(ctx.pull(&inputs, "other").await?.map_or_else(Outputs::none, Outputs::shared))
                 }
                 _ => Ok(Outputs::shared(first())),
             },

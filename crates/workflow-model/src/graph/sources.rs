@@ -211,8 +211,11 @@ impl<'w> Builder<'_, 'w> {
                 }
                 let preset = node.input_values.get(name);
                 let definition = SlotRef::from(SlotDefinition::from(&slot));
-                if let Some(value) = preset.cloned().or_else(|| slot.absent_value()) {
+                if let Some(value) = preset.or_else(|| slot.default_value()).cloned() {
                     found.push((Source::Value(Arc::new(value)), definition, through));
+                } else if let Some(value) = slot.absent_value() {
+                    // A trigger without a value: no type converts it.
+                    found.push((Source::Value(Arc::new(value)), definition, Through::new()));
                 } else if !slot.is_required() {
                     found.push((Source::Absent(self.graph.names.intern(name)), definition, through));
                 } else {

@@ -72,7 +72,8 @@ fn many(input: &InputPlan, value: Arc<Value>) -> Result<Given, String> {
     }
 }
 
-fn typed(input: &InputPlan, value: Arc<Value>) -> Result<Arc<Value>, String> {
+/// A value as the slot takes it, of the types that it passes on its way.
+pub(super) fn typed(input: &InputPlan, value: Arc<Value>) -> Result<Arc<Value>, String> {
     let value = input.through.iter().try_fold(value, |value, kind| convert(&value, *kind))?;
     if input.typed { convert(&value, input.data_flow_type) } else { Ok(value) }
 }

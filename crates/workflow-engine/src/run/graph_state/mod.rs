@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::causes::Causes;
 use self::frame::{Frame, Key, NodeState};
 use self::frames::Frames;
+pub(crate) use self::lazy::Pulled;
 use self::lazy::Pullers;
 use self::queues::Queues;
 use crate::plan::data::{NodePlan, PlanData, ScopePlan};

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
 use super::permits::Claim;
+use crate::run::graph_state::Pulled;
 use crate::run::graph_state::frame::Key;
-
 use crate::stream::Stream;
 
 /// A stream output of a running node.
@@ -108,7 +108,7 @@ pub(crate) enum Message {
     Pull {
         key: Key,
         slot: Arc<str>,
-        reply: oneshot::Sender<Option<Arc<Value>>>,
+        reply: oneshot::Sender<Pulled>,
     },
     /// Questions put at once, each with the way back for its answer.
     Ask {
