@@ -22,7 +22,7 @@ use crate::chat::{self, Said};
 use crate::define::{any, list, made, object, read, setting, text};
 use crate::sink::NodeSink;
 use agent_runtime::driver::ask::{
-    Answer, AskContext, NoAnswer, Question, TextReader, ask, finished, started,
+    Answer, AskContext, CutCost, NoAnswer, Question, TextReader, ask, estimated, finished, started,
 };
 use agent_runtime::driver::stop::{is_cut_safe, stop_at};
 use agent_runtime::machine::{CALLS_PER_DECISION, CallIds};
@@ -357,7 +357,7 @@ pub(crate) async fn answer_within(
     let question = Question { tools: set, ids: CallIds { first: 1, prefix: &prefix } };
     let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
     let count_broken = |written: u64| {
-        let usage = Usage::new(asked, written).as_estimate();
+        let usage = estimated(asked, written, model.info());
         count(ctx, model, usage, is_known);
         usage
     };
@@ -367,7 +367,7 @@ pub(crate) async fn answer_within(
         winds_down: false,
         emits_pieces: !env.in_turn,
         count: &count_broken,
-        cuts: is_cut_safe(model.info(), protocol, &budget).then_some(asked),
+        cuts: is_cut_safe(model.info(), protocol, &budget).then_some(CutCost { asked, model: model.info() }),
         reader: output.as_ref().map(|output| output as &dyn TextReader),
     };
     let answer = ask(room, reply, &question, &trace).await.map_err(|none| failed(model, none))?;

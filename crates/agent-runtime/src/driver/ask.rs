@@ -7,7 +7,7 @@ use agent_types::{Clock, EventBody, EventLocation, Usage, estimate_tokens};
 use async_trait::async_trait;
 use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
-use llm_provider::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
+use llm_provider::{Finish, LlmError, LlmEvent, LlmRequest, ModelInfo, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, FinishReason, NativeCall, Options, Parsed};
 use tokio_util::sync::CancellationToken;
 use tool_schema::ToolSet;
@@ -65,11 +65,20 @@ pub struct AskContext<'r> {
     pub emits_pieces: bool,
     /// Counts the tokens of a request that breaks off or is cancelled, which are estimated.
     pub count: &'r (dyn Fn(u64) -> Usage + Sync),
-    /// A reply that continues behind its block is cut there: the tokens of the request, to count it by. Absent where
-    /// tokens are limited, as the server counts them only at the end.
-    pub cuts: Option<u64>,
+    /// A reply that continues behind its block is cut there. Absent where tokens are limited, as the server counts them
+    /// only at the end.
+    pub cuts: Option<CutCost<'r>>,
     /// Reader of the text beside the events.
     pub reader: Option<&'r dyn TextReader>,
+}
+
+/// Cost of a reply that is cut, which is estimated.
+#[derive(Debug, Clone, Copy)]
+pub struct CutCost<'r> {
+    /// Tokens of the request.
+    pub asked: u64,
+    /// The model, whose prices count.
+    pub model: &'r ModelInfo,
 }
 
 /// Reader of the text of a reply as it comes, as the model writes it, up to the end of its block.
@@ -197,10 +206,10 @@ async fn read<S: Replies>(
         let event = match stream.next().now_or_never() {
             Some(event) => event,
             None => match merging.take() {
-                None if decoder.is_made_up && context.cuts.is_some() => {
-                    return Ok(decoder.cut_response(context.cuts.unwrap_or_default()));
-                }
-                None => stream.next().await,
+                None => match context.cuts.filter(|_| decoder.is_made_up) {
+                    Some(cost) => return Ok(decoder.cut_response(cost)),
+                    None => stream.next().await,
+                },
                 Some(pause) => match select(stream.next(), pause).await {
                     Either::Left((event, pause)) => {
                         merging = Some(pause);
@@ -411,11 +420,11 @@ impl<'t> ReplyDecoder<'t> {
     }
 
     /// The reply up to here, whose rest the server need not write.
-    fn cut_response(&self, input: u64) -> StandardResponse {
+    fn cut_response(&self, CutCost { asked, model }: CutCost<'_>) -> StandardResponse {
         let text = self.decoder.text().to_owned();
         let written = estimate_tokens(&text) + estimate_tokens(&self.reasoning);
         StandardResponse {
-            usage: Usage::new(input, u64::try_from(written).unwrap_or(u64::MAX)).as_estimate(),
+            usage: estimated(asked, u64::try_from(written).unwrap_or(u64::MAX), model),
             reasoning: Some(self.reasoning.clone()).filter(|reasoning| !reasoning.is_empty()),
             text,
             ..StandardResponse::default()
@@ -457,6 +466,13 @@ impl<'t> ReplyDecoder<'t> {
     }
 }
 
+/// Estimated usage with its cost.
+pub fn estimated(asked: u64, written: u64, model: &ModelInfo) -> Usage {
+    let mut usage = Usage::new(asked, written).as_estimate();
+    usage.cost_micros = model.cost_micros(usage);
+    usage
+}
+
 /// Finish reason for the reader of the reply.
 fn finish_reason(finish: &Finish) -> FinishReason {
     match finish {
@@ -476,5 +492,18 @@ fn unfinished(finish: &str, shown: &str, usage: Usage) -> EventBody {
         finish: finish.to_owned(),
         usage,
         dropped: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_estimated_has_its_cost() {
+        let mut model = ModelInfo::default();
+        (model.price_in, model.price_out) = (Some(2.0), Some(10.0));
+        let usage = estimated(100, 7, &model);
+        assert_eq!((usage.total, usage.cost_micros, usage.estimated), (107, 270, true));
     }
 }

@@ -4,7 +4,7 @@ use agent_types::{BudgetKey, EventBody, ReplayData, Usage};
 use llm_provider::{Constraint, LlmError, LlmRequest, ModelParameters};
 use serde_json::Value;
 
-use super::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
+use super::ask::{Answer, AskContext, CutCost, NoAnswer, Question, ask, estimated, finished, started};
 use super::deliberate::{Account, Deliberation, DeliberationFault, replayed};
 use super::offer::ToolOffer;
 use super::parts::Driver;
@@ -111,11 +111,12 @@ pub(super) async fn answer(
     let asked = requested.tokens as u64;
     // The machine takes the tokens of replies; those of a request without one are counted here.
     let count_broken = |written: u64| {
-        let usage = Usage::new(asked, written).as_estimate();
-        if !driver.is_replaced {
-            driver.count(usage);
-            context.meter.add(usage);
+        if driver.is_replaced {
+            return Usage::new(asked, written).as_estimate();
         }
+        let usage = estimated(asked, written, driver.model.info());
+        driver.count(usage);
+        context.meter.add(usage);
         usage
     };
     let account = Account::default();
@@ -143,7 +144,7 @@ pub(super) async fn answer(
         emits_pieces: true,
         count: &count_broken,
         cuts: (!driver.is_replaced && is_cut_safe(driver.model.info(), driver.protocol, &context.budget))
-            .then_some(asked),
+            .then_some(CutCost { asked, model: driver.model.info() }),
         reader: None,
     };
     match requested.record {
