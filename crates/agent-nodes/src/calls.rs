@@ -7,6 +7,7 @@ use agent_runtime::machine::{CallFacts, ReadyCall, observe};
 use agent_runtime::{CallRecord, Turn};
 use agent_types::{CallId, Observation, ObservationCode};
 use protocol_action::Span;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use tool_registry::{Snapshot, Tool};
 use tool_schema::CallFault;
@@ -39,7 +40,7 @@ pub(crate) struct Requested {
 impl Requested {
     /// Reads calls: a list or a single one, `{tool, arguments}` each, arguments as an object or as JSON text.
     pub(crate) fn read(value: &Value, env: &AgentEnv<'_>) -> Result<Self, NodeError> {
-        let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        let parsed = value.as_str().map(json_text).transpose()?.flatten();
         let value = parsed.as_ref().unwrap_or(value);
         let items: Vec<&Value> = match value {
             Value::Null => Vec::new(),
@@ -169,6 +170,17 @@ impl Item {
             attachments: Vec::new(),
             observation,
         }
+    }
+}
+
+/// The value of a text that is JSON.
+fn json_text(text: &str) -> Result<Option<Value>, NodeError> {
+    match agent_types::read_json(text.as_bytes()) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            Err(NodeError::fatal(format!("the calls cannot be read: {error}")).with_code("bad_call"))
+        }
+        Err(_) => Ok(None),
     }
 }
 

@@ -87,7 +87,7 @@ impl BodyTemplate {
             let whole = Value::from(text.trim());
             return checker.take(path, JsonTemplate::parse(&whole, scope)).map(Self::Json);
         }
-        match serde_json::from_str::<Value>(text) {
+        match agent_types::read_json::<Value>(text.as_bytes()) {
             Ok(value) => checker.take(path, JsonTemplate::parse(&value, scope)).map(Self::Json),
             Err(error) => {
                 let message =

@@ -1,6 +1,7 @@
 //! Answers that must be JSON of a schema.
 
 use agent_types::Problem;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tool_schema::{CompiledSchema, SchemaError};
 
@@ -29,8 +30,8 @@ impl AnswerSchema {
     /// # Errors
     /// A description, for the model, of what is wrong with the answer.
     pub fn read(&self, text: &str) -> Result<Value, String> {
-        let value = json_in(text).ok_or("it does not hold a JSON value; write the JSON alone")?;
-        self.check(value)
+        let text = json_in(text).ok_or("it does not hold a JSON value; write the JSON alone")?;
+        self.check(agent_types::read_json(text.as_bytes()).map_err(|error| error.to_string())?)
     }
 
     /// The same for a value.
@@ -57,21 +58,21 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// The value that a text holds: the text itself, what stands in a fence, or the first object or list in it.
-fn json_in(text: &str) -> Option<Value> {
+/// The JSON that a text holds: the text itself, what stands in a fence, or the first object or list in it.
+fn json_in(text: &str) -> Option<&str> {
     let text = text.trim();
-    if let Ok(value) = serde_json::from_str(text) {
-        return Some(value);
+    let is_json = |text: &&str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    if is_json(&text) {
+        return Some(text);
     }
     let fenced = text.split("```").skip(1).step_by(2);
-    let fenced = fenced.filter_map(|block| {
-        let body = block.split_once('\n').map_or(block, |(_, body)| body);
-        serde_json::from_str(body.trim()).ok()
-    });
+    let fenced =
+        fenced.map(|block| block.split_once('\n').map_or(block, |(_, body)| body).trim()).filter(is_json);
     let opened = text.match_indices(['{', '[']).take(MAX_TRIES);
     let opened = opened.filter_map(|(at, _)| {
-        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-        values.next()?.ok()
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<IgnoredAny>();
+        values.next()?.ok()?;
+        text.get(at..at + values.byte_offset())
     });
     fenced.chain(opened).next()
 }
@@ -97,6 +98,9 @@ mod tests {
         check("It is {\"n\": \"4\"}, as asked.", Ok(json!({"n": 4})));
         check("It is 4.", Err("it does not hold a JSON value; write the JSON alone"));
         check("[1]", Err("[1] does not fit"));
+        let long = "the whole number `18446744073709551616` does not fit 64 bits; write it as a text at line 1 column 7";
+        check("{\"n\": 18446744073709551616}", Err(long));
+        check("It is {\"n\": 18446744073709551616}.", Err(long));
     }
 
     #[test]

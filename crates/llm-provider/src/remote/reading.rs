@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{Clock, ClockHold};
 use reqwest::Response;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::answer::{Answer, End};
@@ -134,12 +135,15 @@ impl Reading {
                 self.has_events = true;
                 self.answer.last();
             }
-            Frame::Data { event, data } => match serde_json::from_str::<Value>(&data) {
+            Frame::Data { event, data } => match agent_types::read_json::<Value>(data.as_bytes()) {
                 Ok(value) => {
                     self.has_events = true;
                     self.event(&event, &value)?;
                 }
                 Err(_) if event == "error" => return Err(streamed_error(&data.into())),
+                Err(error) if serde_json::from_str::<IgnoredAny>(&data).is_ok() => {
+                    return Err(LlmError::Stream { message: error.to_string() });
+                }
                 // An error may be written over several lines.
                 Err(_) if self.framing == Framing::Lines && !self.has_events => {
                     return self.take_stray(&data);
@@ -186,7 +190,9 @@ impl Reading {
         let stray = std::mem::take(&mut self.stray);
         if !self.has_events && !stray.trim().is_empty() {
             // A body that is not a stream may be a whole answer, or an error.
-            let Ok(value) = serde_json::from_str::<Value>(&stray) else { return Err(no_stream(&stray)) };
+            let Ok(value) = agent_types::read_json::<Value>(stray.as_bytes()) else {
+                return Err(no_stream(&stray));
+            };
             self.has_events = true;
             if let Some(error) = value.get(0).and_then(error_in) {
                 return Err(error);

@@ -14,6 +14,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     StreamableHttpResponseLimits,
 };
+use serde::de::IgnoredAny;
 use sse_stream::Sse;
 
 use super::in_flight::{InFlight, Waiting};
@@ -190,6 +191,17 @@ fn answer_to(message: ServerJsonRpcMessage, id: RequestId) -> ServerJsonRpcMessa
     }
 }
 
+/// An answer that came as this text, or a failure where a whole number of it would be rounded.
+fn exact(message: ServerJsonRpcMessage, text: &str) -> ServerJsonRpcMessage {
+    match (agent_types::read_json::<IgnoredAny>(text.as_bytes()), message) {
+        (Err(error), ServerJsonRpcMessage::Response(response)) => {
+            let message = format!("the server's answer cannot be read: {error}");
+            ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(response.id))
+        }
+        (_, message) => message,
+    }
+}
+
 fn event_of(answer: &ServerJsonRpcMessage) -> Sse {
     Sse::default().data(serde_json::to_string(answer).unwrap_or_default())
 }
@@ -279,7 +291,7 @@ impl Reading {
         else {
             return Some(event);
         };
-        let own = self.in_flight.own(message, &self.id)?;
+        let own = self.in_flight.own(exact(message, text), &self.id)?;
         // One more answer to the same request says nothing.
         drop(self.waiting.take()?);
         event.data = serde_json::to_string(&answer_to(own, self.id.clone())).ok();
@@ -325,6 +337,14 @@ mod tests {
         answers
             .map(|event| (event["id"].as_i64().unwrap(), event["error"]["message"].as_str().unwrap()))
             .collect()
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_number_would_be_rounded_is_a_failure() {
+        let text = r#"{"jsonrpc": "2.0", "id": 7, "result": {"n": 18446744073709551616}}"#;
+        let read = read(vec![Sse::default().data(text)]).await;
+        let [(7, message)] = said(&read)[..] else { panic!("{read:?}") };
+        assert!(message.contains("does not fit 64 bits"), "{message}");
     }
 
     #[tokio::test]

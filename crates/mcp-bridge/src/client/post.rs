@@ -76,7 +76,7 @@ pub(super) async fn answer(
     // A byte order mark is no part of JSON.
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
     let is_denied = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    match serde_json::from_slice::<ServerJsonRpcMessage>(text) {
+    match agent_types::read_json::<ServerJsonRpcMessage>(text) {
         Ok(read @ ServerJsonRpcMessage::Error(_)) if !is_denied => {
             Ok(StreamableHttpPostResponse::Json(read, session))
         }
