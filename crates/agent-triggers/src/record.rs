@@ -98,19 +98,20 @@ impl TriggerRecord {
         claimed.plus(CLAIM / 2) <= now
     }
 
-    /// The same without a claim: moments whose runs have not begun are not seen to.
+    /// The same where the process of a claim has ended: moments whose runs have not begun are due again, as those behind
+    /// them. The next claim has the same runs for them, so that none begins twice.
     ///
     /// # Errors
     /// Those of `has_begun`.
     pub fn recovered<E>(mut self, has_begun: impl Fn(&RunId) -> Result<bool, E>) -> Result<Self, E> {
-        let Some(claim) = self.claim.take() else { return Ok(self) };
+        let Some(claim) = &self.claim else { return Ok(self) };
         let mut seen = claim.before;
-        for (at, run) in claim.runs {
-            if !has_begun(&run)? {
+        for (at, run) in &claim.runs {
+            if !has_begun(run)? {
                 self.seen = seen;
                 break;
             }
-            seen = Some(at);
+            seen = Some(*at);
         }
         Ok(self)
     }
@@ -140,7 +141,12 @@ impl TriggerRecord {
         }
         self.times = Some(times);
         let due = due(trigger, &self, now);
-        let ticks: Vec<_> = due.ticks.iter().map(|tick| (*tick, RunId::generate())).collect();
+        let former = self.claim.take().map(|claim| claim.runs).unwrap_or_default();
+        let run_of = |tick: &Tick| {
+            let run = former.iter().find(|(at, _)| *at == tick.at).map(|(_, run)| run.clone());
+            run.unwrap_or_else(RunId::generate)
+        };
+        let ticks: Vec<_> = due.ticks.iter().map(|tick| (*tick, run_of(tick))).collect();
         let before = self.seen;
         self.seen = due.seen.or(self.seen);
         if !ticks.is_empty() {

@@ -119,7 +119,11 @@ impl TriggerStore<'_> {
         self.swap_seen(id, claimed.after.clone(), claimed.after.clone().released(from)).map(drop)
     }
 
-    fn has_begun(self, run: &RunId) -> Result<bool, ProjectError> {
+    /// Returns `true` if a run has begun, in this process or another one.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn has_begun(self, run: &RunId) -> Result<bool, ProjectError> {
         match self.0.map(|store| store.known(run)) {
             Some(Ok(_)) => Ok(true),
             None | Some(Err(StoreError::UnknownRun { .. })) => Ok(false),
@@ -307,10 +311,13 @@ mod tests {
         assert!(claim(0).ticks.is_empty());
         let first = claim(2000).ticks;
         assert_eq!(first.len(), 2);
-        assert_eq!(
-            claim(2060).ticks.iter().map(|(tick, _)| tick.at).collect::<Vec<_>>(),
-            [moment(1000), moment(2000)]
-        );
+        let moments = |ticks: &[(Tick, RunId)]| {
+            ticks.iter().map(|(tick, run)| (tick.at, run.clone())).collect::<Vec<_>>()
+        };
+        let again = claim(2060).ticks;
+        // Under the same runs: one that the other process begins late is known.
+        assert_eq!(moments(&again), moments(&first));
+        assert_eq!(again.iter().map(|(tick, _)| tick.at).collect::<Vec<_>>(), [moment(1000), moment(2000)]);
     }
 
     #[test]

@@ -240,6 +240,13 @@ impl Triggers<'_> {
         let claimed = self.runs.with_project(claim).await?;
         let (next, mut fired, mut is_full) = (claimed.next, None, false);
         for (tick, run) in &claimed.ticks {
+            let own = run.clone();
+            let has_begun = move |project: &Arc<Project>| Ok(project.trigger_store()?.has_begun(&own)?);
+            if self.runs.with_project(has_begun).await? {
+                // Another process has taken the claim over.
+                fired = Some(tick.at);
+                continue;
+            }
             // What else kept its run from beginning is logged and kept.
             is_full = TriggerRecord::is_claim_late(now, self.runs.0.clock.now())
                 || is_deferred(&self.fire_as(entry, Firing::of_tick(tick), run.clone()).await);
