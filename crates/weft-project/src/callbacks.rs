@@ -146,7 +146,7 @@ impl StoredCallbacks {
         let own = place.clone();
         let taken = self.change(id, move |entry| {
             let is_open = entry.state == State::Open && now < entry.expires;
-            is_open.then(|| Entry { state: State::Used, body: Some(own), ..entry })
+            is_open.then_some(Entry { state: State::Used, body: Some(own), ..entry })
         })?;
         if !taken && self.entry(id)?.and_then(|entry| entry.body).as_ref() != Some(&place) {
             self.store.put(&place, None);
@@ -286,8 +286,9 @@ impl Callbacks for StoredCallbacks {
 
     async fn close(&self, id: &str) {
         let own = id.to_owned();
-        let close =
-            move |entry: Entry| (entry.state == State::Open).then(|| Entry { state: State::Closed, ..entry });
+        let close = move |entry: Entry| {
+            (entry.state == State::Open).then_some(Entry { state: State::Closed, ..entry })
+        };
         if let Err(error) = self.blocking(move |callbacks| callbacks.change(&own, close)).await {
             log::warn!("an address of a call is not closed: {}", error.message_for_model);
         }

@@ -36,7 +36,7 @@ pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
 pub use plan::{AgentPlan, CallPlan, FlowCall, TriggerCause, WorkflowPlan, called_tool, retry_of};
 pub use recorded::recorded_request;
-pub use recording::{Replay, ReplayDifference, ReplaySink, RunRecording, replay};
+pub use recording::{ReplayDifference, ReplaySink, RunRecording, RunReplay, replay};
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionInfo,
     SessionParty, SessionRequest, Then, ThreadAction, ThreadInfo, ThreadName, Version, WhenBusy,

@@ -28,7 +28,7 @@ pub(crate) fn check(
     let code = match signature.algorithm {
         Algorithm::Sha256 => hmac_sha256(key.as_bytes(), &signed).ok_or_else(|| wrong(signature))?,
     };
-    let own = format!("{:x}", Sha256::digest(code));
+    let own = format!("{:x}", Sha256::digest(code.as_slice()));
     let expected = match signature.encoding {
         SignatureEncoding::Hex => format!("{code:x}"),
         SignatureEncoding::Base64 => STANDARD.encode(code),

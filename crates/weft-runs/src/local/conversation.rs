@@ -188,7 +188,7 @@ pub(super) fn rank_of(record: &RunRecord) -> Rank {
     let class = match (has_begun, is_set("steers")) {
         (true, _) => RankClass::Begun,
         (false, true) => RankClass::Steers,
-        (false, false) => RankClass::Waits,
+        (false, false) => RankClass::Queued,
     };
     Rank { class, order: record.order }
 }
@@ -197,7 +197,7 @@ pub(super) fn rank_of(record: &RunRecord) -> Rank {
 #[derive(Debug)]
 pub(super) enum Ahead {
     /// It waits for an answer.
-    Waits(RunId),
+    Waiting(RunId),
     /// Another process executes it, or will.
     Elsewhere(RunId),
     /// Another process has the conversation.
@@ -209,7 +209,7 @@ pub(super) enum Ahead {
 impl From<Ahead> for RunsError {
     fn from(ahead: Ahead) -> Self {
         match ahead {
-            Ahead::Waits(run) => Self::RunWaiting { run: run.to_string() },
+            Ahead::Waiting(run) => Self::RunWaiting { run: run.to_string() },
             Ahead::Elsewhere(run) => Self::ThreadBusy { run: Some(run.to_string()) },
             Ahead::Locked => Self::ThreadBusy { run: None },
             Ahead::Interrupted { run, .. } => Self::RunInterrupted { run: run.to_string() },
@@ -234,7 +234,7 @@ fn ahead(
         }
         let run = run.clone();
         if !is_running {
-            return Ok(Some(Ahead::Waits(run)));
+            return Ok(Some(Ahead::Waiting(run)));
         }
         if store.is_interrupted(&run)? {
             let resumes = resumes_by_itself(&record) && !runs.0.sessions.has_given_up(&run);

@@ -10,7 +10,7 @@ use crate::handle::RunEvents;
 use crate::sink::RunSink;
 
 struct Reader {
-    /// Where another process may execute the run.
+    /// The service, if another process may execute the run.
     elsewhere: Option<LocalRuns>,
     store: Option<Store>,
     run: RunId,

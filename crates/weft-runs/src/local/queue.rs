@@ -54,7 +54,7 @@ impl QueuedMessage {
 pub(super) async fn join(runs: &LocalRuns, name: &ThreadName, busy: WhenBusy) -> Result<Joined, RunsError> {
     let class = match busy {
         WhenBusy::Reject => return runs.take_thread(name).await.map(Joined::Taken),
-        WhenBusy::Queue => RankClass::Waits,
+        WhenBusy::Queue => RankClass::Queued,
         WhenBusy::Steer => RankClass::Steers,
     };
     let joined = runs.0.threads.join(name, class);

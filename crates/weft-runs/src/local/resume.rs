@@ -23,7 +23,7 @@ use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
 use crate::plan::{AgentPlan, WorkflowPlan};
-use crate::recording::Replay;
+use crate::recording::RunReplay;
 use crate::request::{ForkRequest, ThreadName, Version};
 use crate::sink::RunSink;
 
@@ -144,7 +144,7 @@ pub(crate) fn replayed_work(
     runs: &LocalRuns,
     project: &Arc<Project>,
     run: &RunId,
-    replay: &Replay,
+    replay: &RunReplay,
     timer: Option<String>,
 ) -> Result<BoxFuture<'static, Ended>, RunsError> {
     let cancel = replay.cancel();

@@ -156,7 +156,7 @@ impl LocalRuns {
         let own = self.clone();
         let hold = match self.with_project(move |project| Ok(hold.enter(&own, project, None))).await? {
             Entered::Taken(hold) => Some(hold),
-            Entered::Blocked(mut hold, Ahead::Waits(_)) => {
+            Entered::Blocked(mut hold, Ahead::Waiting(_)) => {
                 let lock = move |project: &Arc<Project>| Ok(hold.lock(project)?.then_some(hold));
                 self.with_project(lock).await?
             }

@@ -110,7 +110,7 @@ pub(super) struct Rank {
     pub(super) order: u64,
 }
 
-/// What goes before what.
+/// Class of a message: those of an earlier one go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RankClass {
     /// A run that has begun.
@@ -118,7 +118,7 @@ pub(super) enum RankClass {
     /// A message that steers.
     Steers,
     /// Another message.
-    Waits,
+    Queued,
 }
 
 impl Rank {
@@ -174,7 +174,7 @@ impl Threads {
             return Err(place.over.clone());
         }
         (place.is_taken, place.over) = (true, CancellationToken::new());
-        Ok(self.hold(name, Rank::new(RankClass::Waits)))
+        Ok(self.hold(name, Rank::new(RankClass::Queued)))
     }
 
     /// Holds a conversation, or waits in its queue.
@@ -431,7 +431,7 @@ mod tests {
     async fn messages_that_steer_keep_their_order() {
         let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
         let hold = threads.take(&name).unwrap();
-        let classes = [RankClass::Waits, RankClass::Steers, RankClass::Steers];
+        let classes = [RankClass::Queued, RankClass::Steers, RankClass::Steers];
         let mut tickets = classes.map(|class| queued(&threads, &name, class));
         assert_eq!(tickets.each_ref().map(|ticket| ticket.place), [1, 1, 2]);
         drop(hold);
@@ -447,7 +447,7 @@ mod tests {
     async fn messages_have_their_turns_in_the_order_of_the_store() {
         let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
         let hold = threads.take(&name).unwrap();
-        let mut tickets = [(); 3].map(|()| queued(&threads, &name, RankClass::Waits));
+        let mut tickets = [(); 3].map(|()| queued(&threads, &name, RankClass::Queued));
         for (ticket, order) in tickets.iter_mut().zip([7, 5, 6]) {
             ticket.set_order(order);
         }
@@ -467,7 +467,7 @@ mod tests {
     async fn a_parked_message_that_goes_away_passes_its_turn_on() {
         let (threads, name) = (Threads::default(), ThreadName::new("a", "t"));
         let hold = threads.take(&name).unwrap();
-        let mut second = queued(&threads, &name, RankClass::Waits);
+        let mut second = queued(&threads, &name, RankClass::Queued);
         let parked = hold.park();
         assert!(second.turn(ready(())).await.is_none(), "the parked one is before it");
         // A timer does not wait for it.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weft_project::Project;
 
-pub use replay::{Replay, replay};
+pub use replay::{RunReplay, replay};
 pub use sink::{ReplayDifference, ReplaySink};
 
 use crate::error::RunsError;

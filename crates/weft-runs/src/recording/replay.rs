@@ -16,7 +16,7 @@ use crate::source::ProjectFiles;
 
 /// Replay of a run: its log without its end, and the sink that compares what it emits.
 #[derive(Debug)]
-pub struct Replay {
+pub struct RunReplay {
     /// Log from which the run is resumed.
     pub log: ResumeLog,
     /// Sink of the resumed run.
@@ -32,7 +32,7 @@ struct Suspension {
     exit: Option<ExitReason>,
 }
 
-impl Replay {
+impl RunReplay {
     /// A replay of all events of a run, with the answers that it was given.
     #[must_use]
     pub fn new(
@@ -100,7 +100,7 @@ pub async fn replay(
 ) -> Result<Option<ReplayDifference>, RunsError> {
     let project = Arc::new(project.for_replay(Arc::clone(&clock))?);
     let events = recording.events.iter().map(super::RecordedEvent::stored).collect();
-    let replay = Replay::new(events, recording.answers.clone(), project.redactor());
+    let replay = RunReplay::new(events, recording.answers.clone(), project.redactor());
     seed(&project, recording, &replay.log, clock).await?;
     let runs = LocalRuns::new(Arc::new(ProjectFiles::fixed((*project).clone())), RunsOptions::default());
     let timer = recording.session().and_then(|start| start.timer);

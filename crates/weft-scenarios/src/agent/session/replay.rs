@@ -7,7 +7,7 @@ use agent_types::{EventSink, Redactor, RunStatus};
 use executors_flow_system::SessionStart;
 use run_store::{RunPhase, Store};
 use tool_registry::{Registry, TaskBoard};
-use weft_runs::{Replay, ReplayDifference};
+use weft_runs::{ReplayDifference, RunReplay};
 
 use super::super::history::agent_of;
 use super::{Begun, Lasting, Session, front_of};
@@ -27,7 +27,7 @@ impl Session {
         let answered = |ask: run_store::AskRecord| Some((ask.summary.ask.to_string(), ask.answer?.0));
         let answers: Vec<_> = store.asks(run).map_err(failed)?.into_iter().filter_map(answered).collect();
         let start = SessionStart::from_events(&events);
-        let replay = Replay::new(events, answers, Redactor::new(Vec::new()));
+        let replay = RunReplay::new(events, answers, Redactor::new(Vec::new()));
         let registry = Arc::new(Registry::new());
         for tool in tools.tools() {
             registry.register(tool.clone()).map_err(|error| error.to_string())?;
