@@ -202,6 +202,8 @@ pub(super) enum Ahead {
     Elsewhere(RunId),
     /// Another process has the conversation.
     Locked,
+    /// It has come into the queue of this process just now.
+    Here,
     /// Its process has ended. It is resumed by itself, if it is a message of a session or has not begun.
     Interrupted { run: RunId, resumes: bool },
 }
@@ -211,7 +213,7 @@ impl From<Ahead> for RunsError {
         match ahead {
             Ahead::Waiting(run) => Self::RunWaiting { run: run.to_string() },
             Ahead::Elsewhere(run) => Self::ThreadBusy { run: Some(run.to_string()) },
-            Ahead::Locked => Self::ThreadBusy { run: None },
+            Ahead::Locked | Ahead::Here => Self::ThreadBusy { run: None },
             Ahead::Interrupted { run, .. } => Self::RunInterrupted { run: run.to_string() },
         }
     }
@@ -236,13 +238,18 @@ fn ahead(
         if !is_running {
             return Ok(Some(Ahead::Waiting(run)));
         }
-        if store.is_interrupted(&run)? {
-            let resumes = resumes_by_itself(&record) && !runs.0.sessions.has_given_up(&run);
-            return Ok(Some(Ahead::Interrupted { run, resumes }));
-        }
-        // It may have ended since it was read.
         if store.is_at_work(&run) {
             return Ok(Some(Ahead::Elsewhere(run)));
+        }
+        // It may have ended since it was read, or its process has. One that ended was kept before its lock was free.
+        match store.known(&run).map(|record| record.state.phase) {
+            Ok(RunPhase::Running) => {
+                let resumes = resumes_by_itself(&record) && !runs.0.sessions.has_given_up(&run);
+                return Ok(Some(Ahead::Interrupted { run, resumes }));
+            }
+            Ok(RunPhase::Waiting) => return Ok(Some(Ahead::Waiting(run))),
+            Ok(_) | Err(StoreError::UnknownRun { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(None)
@@ -276,6 +283,11 @@ impl ThreadHold {
             Ok(Some(ahead)) => {
                 self.unlock();
                 Entered::Blocked(self, ahead)
+            }
+            // One that was resumed while the store was read is in the queue, and was not found there.
+            Ok(None) if self.is_behind() => {
+                self.unlock();
+                Entered::Blocked(self, Ahead::Here)
             }
             Ok(None) => Entered::Taken(self),
             Err(error) => {

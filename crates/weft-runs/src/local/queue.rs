@@ -241,6 +241,9 @@ async fn turn_of(runs: &LocalRuns, run: &RunId, mut ticket: Ticket, cancel: &Can
                     runs.0.sessions.sweep.notify_one();
                 }
                 ticket = hold.park();
+                if matches!(ahead, Ahead::Here) {
+                    ticket.ask();
+                }
             }
             Ok(Entered::Failed(hold, error)) => {
                 if !is_parked {

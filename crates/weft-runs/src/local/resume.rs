@@ -23,7 +23,7 @@ use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
 use crate::plan::{AgentPlan, WorkflowPlan};
-use crate::recording::RunReplay;
+use crate::recording::ReplaySink;
 use crate::request::{ForkRequest, ThreadName, Version};
 use crate::sink::RunSink;
 
@@ -144,11 +144,11 @@ pub(crate) fn replayed_work(
     runs: &LocalRuns,
     project: &Arc<Project>,
     run: &RunId,
-    replay: &RunReplay,
+    replay: &Arc<ReplaySink>,
     timer: Option<String>,
 ) -> Result<BoxFuture<'static, Ended>, RunsError> {
-    let cancel = replay.cancel();
-    let sink = RunSink::Replayed(Arc::clone(&replay.sink));
+    let cancel = replay.cancel().clone();
+    let sink = RunSink::Replayed(Arc::clone(replay));
     if !is_agent_run(project, run)? {
         let open = OpenWorkflow { sink, ..resume_workflow_run(project, run, Version::Current)? };
         return Ok(workflow_work(project, open, ApprovalMode::default(), cancel)?.work);

@@ -323,6 +323,13 @@ impl ThreadHold {
         self.threads.held().get(&self.name).is_some_and(|place| !place.queue.is_empty())
     }
 
+    /// Returns `true` if a message that waits in this process goes before this one.
+    pub(super) fn is_behind(&self) -> bool {
+        let held = self.threads.held();
+        let first = held.get(&self.name).and_then(|place| place.queue.front());
+        first.is_some_and(|first| first.rank < self.rank)
+    }
+
     /// Leaves the conversation to a run that goes before this one, and stays in the queue.
     pub(super) fn park(mut self) -> Ticket {
         self.is_parked = true;

@@ -104,7 +104,7 @@ pub async fn replay(
     seed(&project, recording, &replay.log, clock).await?;
     let runs = LocalRuns::new(Arc::new(ProjectFiles::fixed((*project).clone())), RunsOptions::default());
     let timer = recording.session().and_then(|start| start.timer);
-    let outcome = replayed_work(&runs, &project, &recording.run, &replay, timer)?.await?;
+    let outcome = replayed_work(&runs, &project, &recording.run, &replay.sink, timer)?.await?;
     Ok(replay.difference(outcome.status(), outcome.exit()))
 }
 
