@@ -44,7 +44,8 @@ cargo xtask TASK
   soak [HOW] [SECONDS]      kill a process behind each of its events, cut its file at every byte; minutes (kill,
                             kill-agent, cut); a storm of kills over an agent whose model and tools are servers (paid
                             [ROUNDS]); fifty agents on one server, whose memory must not grow (server);
-                            twenty mixed clients for minutes (load)
+                            twenty mixed clients for minutes (load); sessions on two servers, one of which is killed
+                            (sessions [--sessions N] [--messages M] [--kills K] [--seed S])
   fuzz [TARGET] [RUNS]      decoder, round_trip, coercion, provider, mcp_message, workflow_file, flows_file (all, a
                             million inputs each); needs a C++ compiler
 ";

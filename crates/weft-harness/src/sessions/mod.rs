@@ -19,6 +19,9 @@ use servers::Servers;
 
 use crate::Numbers;
 
+/// Fewest messages of a session: with fewer, a person who takes it does not give it back.
+const MIN_MESSAGES: u64 = 4;
+
 /// Delay of the timers of the sessions, in milliseconds.
 const IDLE_MS: u64 = 1500;
 
@@ -33,7 +36,7 @@ type Fault = String;
 pub struct SessionsSoak {
     /// Sessions at once.
     pub sessions: u64,
-    /// Messages of each.
+    /// Messages of each, four or more.
     pub messages: u64,
     /// Servers that are killed, one after the other.
     pub kills: u64,
@@ -47,6 +50,11 @@ impl SessionsSoak {
     /// # Errors
     /// A message was lost, repeated or out of order, a hand-over did not last, a timer did not fire once, or the program failed.
     pub fn run(&self, program: &Path) -> Result<String, String> {
+        if self.messages < MIN_MESSAGES {
+            return Err(format!(
+                "a session needs at least {MIN_MESSAGES} messages, to come back from a person"
+            ));
+        }
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let backend = Backend::start().map_err(|error| error.to_string())?;
         write_project(folder.path(), backend.address());
